@@ -11,6 +11,10 @@ at a time, is stacked in that axis. What is looked up by an array of indices, or
 multiplied by a comparison (a one-hot code), is a table. What is only added or
 multiplied is a vector.
 
+Of several axes that a layer gives, those that a later layer contracts are what
+comes out, as attention's heads. Those that later layers only have as a batch
+are stacked: an ensemble whose members have one input.
+
 On the way to its use a parameter may be reshaped, transposed, broadcast, cast,
 sliced or joined to others, combined with other parameters, with constants and
 with numbers made of the parameter itself (weight normalisation and
@@ -32,9 +36,11 @@ Where a parameter has several uses that contradict each other:
 What cannot be told, so that the user has to:
 
 - A product that is written as a multiplication and a sum is taken for a vector.
-- One input that a single dot_general gives to many layers, or one output that
-  it sums over them (every expert on every token), makes one layer of them, with
-  as many more outputs or inputs. Attention's heads are no different.
+- Where a layer gives several axes, and nothing that follows says of one of
+  them whether it holds features or layers, the form is None: a layer (in, a, b)
+  at a model's end, or attention whose heads no layer brings together.
+- One output that a dot_general sums over many layers makes one layer of them,
+  with as many more inputs.
 - A matrix whose rows are permuted by an array of indices is taken for a table.
 """
 
@@ -50,6 +56,7 @@ import jax
 
 from .forms import DEPTHWISE, TABLE, VECTOR, Form, matrix
 from .jaxprs import called
+from .outputs import Outputs, resolved
 from .tracks import (
   FREE,
   JOINS,
@@ -93,18 +100,27 @@ class _Value(NamedTuple):
   tracks: tuple[Track, ...] = ()
   level: int = _Level.CONSTANT
   is_comparison: bool = False
+  is_weights: bool = False  # made by exp, divided: softmax; or by a sigmoid
+  given: tuple[Track, ...] = ()  # where the axes are that layers have given
 
 
 _Roles = dict[Digit, str]  # 'in', 'out' or 'stacked'
+
+
+class _Use(NamedTuple):
+  """As a matrix."""
+
+  rows: int  # to how many it is applied
+  roles: _Roles
+  key: Any
+  is_mixture: bool = False  # what goes in are weights that sum to 1
 
 
 @dataclasses.dataclass
 class _Uses:
   """Of one parameter; matrices by the equation, so that none counts twice."""
 
-  matrices: dict[Any, tuple[int, _Roles]] = dataclasses.field(
-    default_factory=dict
-  )
+  matrices: dict[Any, _Use] = dataclasses.field(default_factory=dict)
   is_table: bool = False
   is_depthwise: bool = False
   is_chosen: bool = False  # rows of several axes are looked up
@@ -177,6 +193,7 @@ class _Walk:
   def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
     self._shapes = shapes
     self._uses = [_Uses() for _ in shapes]
+    self._outputs = Outputs()
 
   def whole(self, leaf: int) -> Track:
     """Of the parameter itself."""
@@ -184,7 +201,10 @@ class _Walk:
     return Track(leaf, tuple((Digit(i, 1, n),) for i, n in sizes))
 
   def forms(self) -> tuple[Form | None, ...]:
-    return tuple(map(_form, self._shapes, self._uses))
+    return tuple(
+      _form(shape, uses, self._outputs)
+      for shape, uses in zip(self._shapes, self._uses)
+    )
 
   def follow(
     self, jaxpr: Any, arguments: Sequence[_Value], seeds: dict[int, Track]
@@ -203,7 +223,7 @@ class _Walk:
       fresh = _Value(level=_Level.CONSTANT)
       of_var = fresh if hasattr(var, 'val') else env.get(id(var), fresh)
       is_scalar = math.prod(getattr(var.aval, 'shape', ())) == 1
-      if is_scalar and not of_var.tracks:
+      if is_scalar and not (of_var.tracks or of_var.given):
         return of_var._replace(level=_Level.NUMBER)
       return of_var
 
@@ -211,7 +231,8 @@ class _Walk:
       for var, of_var in zip(variables, values):
         shape = getattr(var.aval, 'shape', ())
         fits = tuple(t for t in of_var.tracks if sizes_of(t) == shape)
-        of_var = of_var._replace(tracks=fits)
+        given = tuple(t for t in of_var.given if sizes_of(t) == shape)
+        of_var = of_var._replace(tracks=fits, given=given)
         if id(var) in seeds:
           of_var = _Value((seeds[id(var)],), _Level.PARAMETER)
         env[id(var)] = of_var
@@ -225,7 +246,7 @@ class _Walk:
         for i, var in enumerate(equation.outvars)
         if id(var) in seeds
       }
-      if inner or any(v.tracks for v in inputs):
+      if inner or any(v.tracks or v.given for v in inputs):
         outputs = self._through(equation, inputs, inner)
       else:
         outputs = _untracked(equation, inputs)
@@ -290,6 +311,18 @@ class _Walk:
     jaxpr = called(equation)
     if jaxpr is not None:
       return self._call(jaxpr, inputs, inner)
+    outputs = self._at(equation, inputs)
+    if name in ('dot_general', 'conv_general_dilated'):
+      return outputs  # they say themselves what they give
+    given = self._outputs.after(equation, [v.given for v in inputs])
+    return [v._replace(given=g) for v, g in zip(outputs, given)]
+
+  def _at(self, equation: Any, inputs: list[_Value]) -> list[_Value]:
+    """The values of the outputs of an equation that is no call."""
+    name = equation.primitive.name
+    if not any(v.tracks or v.given for v in inputs):
+      return _untracked(equation, inputs)
+    special: Callable[..., list[_Value]] | None
     special = getattr(self, f'_at_{name}', None)
     if special is not None:
       return special(equation, inputs)
@@ -308,6 +341,8 @@ class _Walk:
       self._note_combined(inputs)
       return outputs
     parts = inputs if name in JOINS else inputs[:1]
+    if not any(v.tracks for v in parts):
+      return outputs
     # A learnt token that is put before those of the batch is no layer.
     is_pure = all(v.tracks for v in parts)
     for i, out in enumerate(equation.outvars):
@@ -325,7 +360,10 @@ class _Walk:
   ) -> list[_Value]:
     """The values of a call's outputs; a shard has a part of each parameter."""
     inputs = [
-      value._replace(tracks=tuple(_within(t, var) for t in value.tracks))
+      value._replace(
+        tracks=tuple(_within(t, var) for t in value.tracks),
+        given=tuple(_within(t, var) for t in value.given),
+      )
       for value, var in zip(inputs, jaxpr.invars)
     ]
     seeds: dict[int, Track] = {}
@@ -349,7 +387,8 @@ class _Walk:
   ) -> list[_Value]:
     """The values of a loop's carry, and of what else its last round gives.
 
-    Levels only rise and tracks are only dropped, so that they settle.
+    Levels only rise, tracks are only dropped, and what layers have given is
+    only added, so that they settle.
     """
     while True:
       outputs = step(carry)
@@ -358,6 +397,8 @@ class _Walk:
           tuple(t for t in old.tracks if t in new.tracks),
           max(old.level, new.level),
           old.is_comparison and new.is_comparison,
+          old.is_weights and new.is_weights,
+          distinct((*old.given, *new.given)),
         )
         for old, new in zip(carry, outputs)
       ]
@@ -372,7 +413,10 @@ class _Walk:
     first, count = params['num_consts'], params['num_carry']
     second = first + count
     rows = [
-      v._replace(tracks=tuple(without(t, 0) for t in v.tracks))
+      v._replace(
+        tracks=tuple(without(t, 0) for t in v.tracks),
+        given=tuple(without(t, 0) for t in v.given),
+      )
       for v in inputs[second:]
     ]
     # A parameter that is made in the body is handed out stacked.
@@ -385,7 +429,7 @@ class _Walk:
       lambda carry: self._call(body, [*inputs[:first], *carry, *rows], within),
       inputs[first:second],
     )
-    of_scan = {t.stacked[-1:] for v in rows for t in v.tracks}
+    of_scan = {t.stacked[-1:] for v in rows for t in (*v.tracks, *v.given)}
 
     def with_rows(track: Track) -> Track:
       """What the body has made of a row, with the axis that was scanned."""
@@ -398,7 +442,10 @@ class _Walk:
     return [
       *outputs[:count],
       *(
-        v._replace(tracks=tuple(map(with_rows, v.tracks)))
+        v._replace(
+          tracks=tuple(map(with_rows, v.tracks)),
+          given=tuple(map(with_rows, v.given)),
+        )
         for v in outputs[count:]
       ),
     ]
@@ -418,7 +465,7 @@ class _Walk:
     if level >= _Level.CONSTANT or sum(v.level > 0 for v in inputs) > 1:
       self._note_combined(inputs)
     if level == _Level.DATA:
-      return _Value(level=level, is_comparison=is_comparison)
+      return _Value((), level, is_comparison, _is_weights(equation, inputs))
     is_pure = level <= _Level.PARAMETER
     tracks = []
     for i, value in enumerate(inputs):
@@ -434,11 +481,17 @@ class _Walk:
               is_change=track.is_change or bool(track.contracted) and is_change,
             )
           )
-    return _Value(distinct(tracks), level, is_comparison)
+    is_weights = _is_weights(equation, inputs)
+    return _Value(distinct(tracks), level, is_comparison, is_weights)
 
   def _note_matrix(
-    self, equation: Any, track: Track, roles: Sequence[str], rows: int
-  ) -> None:
+    self,
+    equation: Any,
+    track: Track,
+    roles: Sequence[str],
+    rows: int,
+    is_mixture: bool = False,
+  ) -> _Use | None:
     """Notes a use as a matrix, by the role of each axis of the value.
 
     Args:
@@ -446,6 +499,10 @@ class _Walk:
       track: of the parameter.
       roles: 'in', 'out' or 'stacked', of each axis of the value.
       rows: to how many the matrix is applied.
+      is_mixture: whether it is applied to weights that sum to 1.
+
+    Returns:
+      The use, if it is the first to be noted of this equation.
     """
     use: _Roles = dict.fromkeys(track.stacked, 'stacked')
     for dim, role in zip(track.dims, roles):
@@ -455,9 +512,25 @@ class _Walk:
         elif digit.axis == FREE and digit.size > 1 and role != 'stacked':
           # Broadcast along an axis of the layer: it is what goes in.
           self._uses[track.leaf].is_combined = True
-          return
-    key = id(equation), track.is_first
-    self._uses[track.leaf].matrices.setdefault(key, (rows, use))
+          return None
+    key = track.leaf, id(equation), track.is_first
+    new = _Use(rows, use, key, is_mixture)
+    self._uses[track.leaf].matrices.setdefault(key, new)
+    return new
+
+  def _given(
+    self, use: _Use | None, dims: Sequence[tuple[Digit, ...]]
+  ) -> tuple[Track, ...]:
+    """Of what a use gives, if the parameter has several axes in it."""
+    if use is None:
+      return ()
+    is_given = lambda d: use.roles.get(d) == 'out' and d.size > 1
+    own = [
+      tuple(d if is_given(d) else Digit(FREE, 0, d.size) for d in dim)
+      for dim in dims
+    ]
+    axes = {d.axis for dim in own for d in dim} - {FREE}
+    return (self._outputs.given(use.key, own),) if len(axes) > 1 else ()
 
   def _at_dot_general(
     self, equation: Any, inputs: list[_Value]
@@ -468,6 +541,7 @@ class _Walk:
     are_layers = [any(t.is_layer for t in v.tracks) for v in inputs]
     is_product = all(are_layers) and not on_both
     products: list[Track] = []
+    given: list[Track] = []
     sizes = [
       [
         n
@@ -477,6 +551,12 @@ class _Walk:
       for side, var in enumerate(equation.invars)
     ]
     for side, (value, other) in enumerate(((left, right), (right, left))):
+      axes = contracted[side], batch[side], sizes
+      for track in value.given:
+        is_layer = are_layers[1 - side]
+        given += self._outputs.after_dot(
+          track, side, *axes, is_layer, other.is_weights
+        )
       # What goes in may hold parameters too: positions, or a learnt query.
       is_input = not are_layers[side] and are_layers[1 - side]
       for track in value.tracks:
@@ -494,29 +574,32 @@ class _Walk:
         for axis in batch[side]:
           roles[axis] = 'stacked'
         rows = math.prod(sizes[1 - side])
+        use = None
         if track.contracted:
-          self._note_product(equation, track, roles, rows)
+          use = self._note_product(equation, track, roles, rows)
         elif not is_product:
-          self._note_matrix(equation, track, roles, rows)
+          is_mixture = other.is_weights
+          use = self._note_matrix(equation, track, roles, rows, is_mixture)
         elif side:
           # As a layer, unless the product turns out to be one.
-          self._note_matrix(equation, track, roles, 0)
+          use = self._note_matrix(equation, track, roles, 0)
         else:
           self._uses[track.leaf].is_combined = True
+        after = product_of(track, side, *axes)
+        given += self._given(use, after.dims)
         if is_product and not track.contracted:
-          products.append(
-            product_of(track, side, contracted[side], batch[side], sizes)
-          )
+          products.append(after)
     if on_both:
       # A parameter with itself is no layer: a norm, or a regulariser.
       return [_Value(level=max(v.level for v in inputs))]
     if is_product:
-      return [_Value(tuple(products), _Level.PARAMETER)]
-    return [_Value(level=_Level.DATA)]
+      level = _Level.PARAMETER
+      return [_Value(tuple(products), level, given=distinct(given))]
+    return [_Value(level=_Level.DATA, given=distinct(given))]
 
   def _note_product(
     self, equation: Any, track: Track, roles: list[str], rows: int
-  ) -> None:
+  ) -> _Use | None:
     """Notes the use of a product of two parameters as a matrix."""
     sides = {
       role
@@ -525,13 +608,13 @@ class _Walk:
       if digit.axis >= 0 and digit.size > 1 and role != 'stacked'
     }
     if len(sides) != 1:
-      return
+      return None
     [side] = sides
     # Without a change that says so, only the first factor's contraction with
     # data means that the product is the layer.
     is_usual = side == ('in' if track.is_first else 'out')
     if not (track.is_change or is_usual):
-      return
+      return None
     other = 'out' if side == 'in' else 'in'
     is_free = [bool(d) and d[0].axis == FREE for d in track.dims]
     whole = track._replace(
@@ -540,7 +623,7 @@ class _Walk:
         track.contracted,
       )
     )
-    self._note_matrix(equation, whole, [*roles, other], rows)
+    return self._note_matrix(equation, whole, [*roles, other], rows)
 
   def _at_ragged_dot(self, equation: Any, inputs: list[_Value]) -> list[_Value]:
     """Rows that are sorted by expert, times (experts, in, out)."""
@@ -562,12 +645,16 @@ class _Walk:
     groups = params['feature_group_count']
     channels = image.aval.shape[params['dimension_numbers'].lhs_spec[1]]
     self._note_combined(inputs[:1])
+    given: list[Track] = []
+    for track in inputs[0].given:
+      given += self._outputs.after_convolution(equation, track)
     for track in inputs[1].tracks:
       if params['batch_group_count'] > 1:
         continue  # the gradient of a convolution
       roles = ['in'] * len(track.dims)
       roles[out] = 'out'
       shape = list(kernel.aval.shape)
+      features = track.dims[out]
       if groups > 1:
         # The outer part of the axis out says the group.
         shape[out : out + 1] = [groups, shape[out] // groups]
@@ -576,12 +663,17 @@ class _Walk:
         if by_group is None:
           continue
         track = by_group
+        features = track.dims[out] + track.dims[out + 1]
       if groups > 1 and groups == channels and not _is_batched(track, roles):
         self._uses[track.leaf].is_depthwise = True
         continue
       rows = math.prod(equation.outvars[0].aval.shape) // kernel.aval.shape[out]
-      self._note_matrix(equation, track, roles, rows)
-    return [_Value(level=_Level.DATA)]
+      use = self._note_matrix(equation, track, roles, rows)
+      sizes_out = equation.outvars[0].aval.shape
+      dims = [(Digit(FREE, 0, n),) for n in sizes_out]
+      dims[params['dimension_numbers'].out_spec[1]] = features
+      given += self._given(use, dims)
+    return [_Value(level=_Level.DATA, given=distinct(given))]
 
   def _at_gather(self, equation: Any, inputs: list[_Value]) -> list[_Value]:
     numbers = equation.params['dimension_numbers']
@@ -656,7 +748,7 @@ class _Walk:
     return track._replace(dims=tuple(dims), stacked=stacked)
 
 
-def _form(shape: tuple[int, ...], uses: _Uses) -> Form | None:
+def _form(shape: tuple[int, ...], uses: _Uses, outputs: Outputs) -> Form | None:
   """The form that a parameter has by its uses."""
   is_used = uses.is_table or uses.is_depthwise or bool(uses.matrices)
   is_used = is_used or uses.is_chosen or uses.is_combined
@@ -667,8 +759,9 @@ def _form(shape: tuple[int, ...], uses: _Uses) -> Form | None:
   if uses.is_table:
     return TABLE
   if uses.matrices:
-    _, roles = max(uses.matrices.values(), key=lambda use: use[0])
-    return _matrix(shape, roles)
+    use = max(uses.matrices.values(), key=lambda use: use.rows)
+    roles = resolved(use.roles, outputs.fates(use.key), use.is_mixture)
+    return None if roles is None else _matrix(shape, roles)
   if uses.is_depthwise:
     return DEPTHWISE
   return TABLE if uses.is_chosen else VECTOR
@@ -724,7 +817,22 @@ def _untracked(equation: Any, inputs: Sequence[_Value]) -> list[_Value]:
       called(equation) is not None
       and 'one_hot' in str(equation.params.get('name'))
     )
-  return [_Value((), level, is_comparison) for _ in equation.outvars]
+  is_weights = _is_weights(equation, inputs)
+  return [
+    _Value((), level, is_comparison, is_weights) for _ in equation.outvars
+  ]
+
+
+def _is_weights(equation: Any, inputs: Sequence[_Value]) -> bool:
+  """Whether a value is made by exp, or by a sigmoid, and only scaled since."""
+  name = equation.primitive.name
+  if name in ('exp', 'logistic'):
+    return True
+  if name == 'mul':
+    arrays = [v for v in inputs if v.level > _Level.NUMBER]
+    return bool(arrays) and all(v.is_weights for v in arrays)
+  kept = ('div', 'top_k', 'gather', 'sort', *_KEEPS_COMPARISON)
+  return name in kept and inputs[0].is_weights
 
 
 _KEEPS_COMPARISON = {'convert_element_type', 'reshape', 'broadcast_in_dim'}
@@ -742,5 +850,8 @@ def _is_batched(track: Track, roles: Sequence[str]) -> bool:
 
 def _joined(values: Sequence[_Value]) -> _Value:
   """Of what is one of these."""
-  tracks = distinct(t for v in values for t in v.tracks)
-  return _Value(tracks, max(v.level for v in values))
+  tracks, given = (
+    distinct(t for of_value in column for t in of_value)
+    for column in zip(*((v.tracks, v.given) for v in values))
+  )
+  return _Value(tracks, max(v.level for v in values), given=given)

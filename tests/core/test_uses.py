@@ -68,14 +68,73 @@ def with_condition(p):
 def asked_by_latents(p):
   q = jnp.einsum('nd,dhk->nhk', p['latents'], p['q'])
   k = jnp.einsum('btd,dhk->bthk', X, p['k'])
-  return jnp.einsum('nhk,bthk->bhnt', q, k)
+  return joined_heads(jnp.einsum('nhk,bthk->bhnt', q, k), k, p['o'])
+
+
+def joined_heads(scores, values, out):
+  mixed = jnp.einsum('bhqt,bthk->bqhk', jax.nn.softmax(scores), values)
+  return jnp.einsum('bqhk,hkd->bqd', mixed, out)
 
 
 def with_token(p):
   token = jnp.broadcast_to(p['token'], (2, 1, 16))
   x = jnp.concatenate([token, X], axis=1)
-  q, k, _ = jnp.einsum('btd,cdhk->cbthk', x, p['qkv'])
-  return jnp.einsum('bqhk,bthk->bhqt', q, k)
+  q, k, v = jnp.einsum('btd,cdhk->cbthk', x, p['qkv'])
+  return joined_heads(jnp.einsum('bqhk,bthk->bhqt', q, k), v, p['o'])
+
+
+def asked_by_few(p):
+  """Attention whose heads share keys and values."""
+  q = jnp.einsum('btd,dhk->bthk', X, p['q'])
+  k, v = X @ p['k'], X @ p['v']
+  weights = jax.nn.softmax(jnp.einsum('bqhk,btk->bhqt', q, k))
+  return jnp.einsum('bhqt,btk->bqhk', weights, v).reshape(2, 6, 8) @ p['o']
+
+
+def member(p):
+  return jnp.tanh(X @ p['a']) @ p['b']
+
+
+def image_member(p):
+  x = jnp.ones((1, 8, 8, 3))
+  for kernel in p:
+    x = jnp.tanh(
+      jax.lax.conv_general_dilated(
+        x, kernel, (1, 1), 'SAME', dimension_numbers=('NHWC', 'HWIO', 'NHWC')
+      )
+    )
+  return x
+
+
+def recurrent_member(p):
+  def step(h, x):
+    return jnp.tanh(x @ p['i'] + h @ p['h']), None
+
+  return jax.lax.scan(step, jnp.zeros((6, 8)), X)[0]
+
+
+def gates_after(p):
+  """Four outputs of one layer that lie in one array."""
+  i, f, g, o = jnp.einsum('btd,gdo->gbto', X, p)
+  return jnp.tanh(i * f + g) * o
+
+
+def all_experts(p):
+  x = jnp.tanh(jnp.einsum('btd,edf->betf', X, p['w']))
+  x = jnp.einsum('betf,efd->betd', x, p['v'])
+  return jnp.einsum('bte,betd->btd', jax.nn.softmax(X @ p['gate']), x)
+
+
+def weighed_experts(p):
+  """Of one layer each."""
+  x = jnp.einsum('btd,edf->betf', X, p['w'])
+  return jnp.einsum('bte,betf->btf', jax.nn.softmax(X @ p['gate']), x)
+
+
+def mixed_experts(p):
+  weights = jax.nn.softmax(X[0] @ p['gate'])
+  kernels = jnp.einsum('be,eij->bij', weights, p['w'])
+  return jnp.einsum('bi,bij->bj', X[0], kernels)
 
 
 def tied(p):
@@ -207,24 +266,63 @@ CASES = {
      'kb': VECTOR, 'o': matrix([0, 1], [2])}),
   'learnt latents that ask': (
     asked_by_latents,
-    {'latents': zeros(5, 16), 'q': zeros(16, 4, 2), 'k': zeros(16, 4, 2)},
-    {'latents': VECTOR, 'q': matrix([0], [1, 2]), 'k': matrix([0], [1, 2])}),
+    {'latents': zeros(5, 16), 'q': zeros(16, 4, 2), 'k': zeros(16, 4, 2),
+     'o': zeros(4, 2, 16)},
+    {'latents': VECTOR, 'q': matrix([0], [1, 2]), 'k': matrix([0], [1, 2]),
+     'o': matrix([0, 1], [2])}),
+  'heads that share keys and values': (
+    asked_by_few,
+    {'q': zeros(16, 4, 2), 'k': zeros(16, 2), 'v': zeros(16, 2),
+     'o': zeros(8, 16)},
+    {'q': matrix([0], [1, 2]), 'k': DENSE, 'v': DENSE, 'o': DENSE}),
+  'heads that no layer brings together': (
+    lambda p: jnp.einsum('bqhk,bthk->bhqt', *(
+      jnp.einsum('btd,dhk->bthk', X, p[n]) for n in 'qk')),
+    {'q': zeros(16, 4, 2), 'k': zeros(16, 4, 2)}, {'q': None, 'k': None}),
   'a learnt query': (
     lambda p: jnp.einsum(
-      'bnd,dhk->bnhk', jnp.tile(p['probe'], (2, 1, 1)), p['q']),
-    {'probe': zeros(1, 1, 16), 'q': zeros(16, 4, 2)},
-    {'probe': VECTOR, 'q': matrix([0], [1, 2])}),
+      'bnd,dhk->bnhk', jnp.tile(p['probe'], (2, 1, 1)), p['q']
+    ).reshape(2, 8) @ p['o'],
+    {'probe': zeros(1, 1, 16), 'q': zeros(16, 4, 2), 'o': zeros(8, 4)},
+    {'probe': VECTOR, 'q': matrix([0], [1, 2]), 'o': DENSE}),
   'queries, keys and values in one, after a learnt token': (
     with_token,
-    {'qkv': zeros(3, 16, 4, 2), 'token': zeros(1, 1, 16)},
-    {'qkv': matrix([1], [0, 2, 3]), 'token': VECTOR}),
+    {'qkv': zeros(3, 16, 4, 2), 'token': zeros(1, 1, 16),
+     'o': zeros(4, 2, 16)},
+    {'qkv': matrix([1], [0, 2, 3]), 'token': VECTOR,
+     'o': matrix([0, 1], [2])}),
   'a table of relative positions': (
     lambda p: jnp.einsum('btd,bud->btu', X, X) + p[
       jnp.arange(6)[:, None] - jnp.arange(6) + 6, 0],
     zeros(13, 4), TABLE),
+  # Layers that have one input.
+  'an ensemble': (
+    jax.vmap(member), {'a': zeros(3, 16, 8), 'b': zeros(3, 8, 4)},
+    dict.fromkeys('ab', matrix([1], [2], [0]))),
+  'an ensemble, its first layer (out, in)': (
+    jax.vmap(lambda p: member({'a': p['a'].T, 'b': p['b']})),
+    {'a': zeros(3, 8, 16), 'b': zeros(3, 8, 4)},
+    {'a': matrix([2], [1], [0]), 'b': matrix([1], [2], [0])}),
+  'an ensemble of convolutions': (
+    jax.vmap(image_member), [zeros(5, 3, 3, 3, 8), zeros(5, 3, 3, 8, 4)],
+    [matrix([1, 2, 3], [4], [0])] * 2),
+  'an ensemble of recurrent layers': (
+    jax.vmap(recurrent_member), {'i': zeros(3, 16, 8), 'h': zeros(3, 8, 8)},
+    dict.fromkeys('ih', matrix([1], [2], [0]))),
+  'an ensemble of single layers': (
+    jax.vmap(lambda p: X @ p), zeros(3, 16, 8), None),
   'all experts on each token': (
-    lambda p: jnp.einsum('btd,edf->betf', X, p), zeros(3, 16, 8),
-    matrix([1], [0, 2])),
+    all_experts,
+    {'w': zeros(3, 16, 8), 'v': zeros(3, 8, 16), 'gate': zeros(16, 3)},
+    {'w': matrix([1], [2], [0]), 'v': matrix([1], [2], [0]), 'gate': DENSE}),
+  'outputs of experts that are mixed': (
+    weighed_experts, {'w': zeros(3, 16, 8), 'gate': zeros(16, 3)},
+    {'w': matrix([1], [2], [0]), 'gate': DENSE}),
+  'weights of experts that are mixed': (
+    mixed_experts, {'w': zeros(3, 16, 8), 'gate': zeros(16, 3)},
+    {'w': matrix([1], [2], [0]), 'gate': DENSE}),
+  'gates that lie in one array': (
+    gates_after, zeros(4, 16, 8), matrix([1], [0, 2])),
   # No matrices.
   'positions': (
     lambda p: jnp.tanh(X @ p['w'] + p['pos'][:, :6]) @ p['w'],
@@ -329,6 +427,27 @@ class Mapped(nn.Module):
     return dense(8)(x)
 
 
+class Ensemble(nn.Module):
+  """Of models that have one input."""
+
+  @nn.compact
+  def __call__(self, x):
+    members = nn.vmap(
+      Pair,
+      in_axes=None,
+      axis_size=3,
+      variable_axes={'params': 0},
+      split_rngs={'params': True},
+    )
+    return members()(x)
+
+
+class Pair(nn.Module):
+  @nn.compact
+  def __call__(self, x):
+    return nn.Dense(4)(nn.relu(nn.Dense(8)(x)))
+
+
 class Language(nn.Module):
   """A table that is looked up and makes the logits, and attention."""
 
@@ -356,6 +475,8 @@ MODELS = {
   # Leaves in the order of their names: bias before kernel.
   'scanned': (Scanned(), X, (VECTOR, matrix([1], [2], [0]))),
   'mapped': (Mapped(), jnp.ones((3, 2, 16)), (VECTOR, matrix([1], [2], [0]))),
+  'ensemble': (
+    Ensemble(), X, (VECTOR, matrix([1], [2], [0])) * 2),
   'language': (
     Language(), jnp.ones((2, 6), jnp.int32),
     (TABLE, VECTOR, VECTOR,
@@ -384,6 +505,14 @@ def test_a_loss_of_the_same_model_says_the_same(name):
   params = jax.eval_shape(model.init, KEY, example)['params']
   apply = lambda params: model.apply({'params': params}, example)
   assert forms_of_uses(apply, params) == expected
+
+
+def test_an_ensemble_that_vmap_makes():
+  init = lambda key: jax.vmap(Pair().init, (0, None))(
+    jax.random.split(key, 3), X
+  )
+  stack = matrix([1], [2], [0])
+  assert forms_of_init(init, KEY) == (VECTOR, stack, VECTOR, stack)
 
 
 def test_a_typed_key():
