@@ -627,14 +627,33 @@ class _Walk:
 
   def _at_ragged_dot(self, equation: Any, inputs: list[_Value]) -> list[_Value]:
     """Rows that are sorted by expert, times (experts, in, out)."""
-    rows = equation.invars[0].aval.shape[0]
+    return self._at_ragged(equation, inputs, [1], [0])
+
+  def _at_ragged_dot_general(
+    self, equation: Any, inputs: list[_Value]
+  ) -> list[_Value]:
+    numbers = equation.params['ragged_dot_dimension_numbers']
+    (_, contracted), (_, batch) = numbers.dot_dimension_numbers
+    stacked = [*batch, *numbers.rhs_group_dimensions]
+    return self._at_ragged(equation, inputs, contracted, stacked)
+
+  def _at_ragged(
+    self,
+    equation: Any,
+    inputs: list[_Value],
+    contracted: Sequence[int],
+    stacked: Sequence[int],
+  ) -> list[_Value]:
+    rows = max(equation.invars[0].aval.shape)
     self._note_combined(inputs[:1])
     for track in inputs[1].tracks:
-      roles = ['stacked', 'in', 'out']
+      roles = ['out'] * len(track.dims)
+      for axis in contracted:
+        roles[axis] = 'in'
+      for axis in stacked:
+        roles[axis] = 'stacked'
       self._note_matrix(equation, track, roles, rows)
     return [_Value(level=_Level.DATA)]
-
-  _at_ragged_dot_general = _at_ragged_dot
 
   def _at_conv_general_dilated(
     self, equation: Any, inputs: list[_Value]

@@ -376,6 +376,23 @@ def test_rows_sorted_by_expert():
 
 
 @pytest.mark.skipif(
+  not hasattr(jax.lax, 'ragged_dot_general'),
+  reason='this version of jax has none',
+)
+def test_rows_sorted_by_expert_times_weights_in_another_order():
+  numbers = jax.lax.RaggedDotDimensionNumbers(
+    dot_dimension_numbers=(((1,), (1,)), ((), ())),
+    lhs_ragged_dimensions=[0],
+    rhs_group_dimensions=[2],
+  )
+  fn = lambda p: jax.lax.ragged_dot_general(
+    jnp.ones((6, 16)), p, jnp.array([1, 3, 2]), numbers
+  )
+  # (out, in, experts)
+  assert forms_of_uses(fn, zeros(8, 16, 3)) == (matrix([1], [0], [2]),)
+
+
+@pytest.mark.skipif(
   not hasattr(jax, 'shard_map'), reason='this version of jax has none'
 )
 def test_a_layer_in_shards():
