@@ -20,6 +20,7 @@ from .tracks import (
   part_of,
   product_of,
   sizes_of,
+  stretched,
 )
 
 
@@ -214,19 +215,6 @@ def _if_any(track: Track) -> tuple[Track, ...]:
   """Of a value, if it has any axis of the parameter left."""
   is_any = any(d.axis >= 0 and d.size > 1 for dim in track.dims for d in dim)
   return (track,) if is_any else ()
-
-
-def stretched(track: Track, shape: Sequence[int]) -> Track | None:
-  """Of an elementwise result, along whose axes of size 1 it is repeated."""
-  old = sizes_of(track)
-  if len(old) != len(shape):
-    return None
-  dims = []
-  for dim, n, m in zip(track.dims, old, shape):
-    if n != m and n != 1:
-      return None
-    dims.append(dim if n == m else (Digit(FREE, 0, m),))
-  return track._replace(dims=tuple(dims))
 
 
 _Roles = dict[Digit, str]

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 FREE = -1  # of no axis: the parameter is broadcast along it
 JOINT = -2  # of no axis: the parameter lies beside others along it
+# Of a product of parameters: an axis of the others, that this parameter reaches
+# through axes over which the product was contracted; below it, by their number.
+THROUGH = -3
 
 
 class Digit(NamedTuple):
@@ -16,7 +19,7 @@ class Digit(NamedTuple):
   An axis of a parameter is one digit, until a reshape splits it.
   """
 
-  axis: int  # of the parameter, or one of the two above
+  axis: int  # of the parameter, or one of the three above
   stride: int  # 0 if unknown: part of the axis was cut out
   size: int
 
@@ -28,10 +31,12 @@ class Track(NamedTuple):
   dims: tuple[tuple[Digit, ...], ...]  # of each axis of the value
   stacked: tuple[Digit, ...] = ()  # over which it is scanned
   is_pure: bool = True  # combined with nothing but parameters and numbers
-  # Of a product of two parameters: the axes over which it was contracted, and
-  # whether this is its first factor, and whether it was added to a parameter.
-  contracted: tuple[Digit, ...] = ()
-  is_first: bool = False
+  # Of a product of parameters: the axes over which it was contracted, those
+  # that both factors have, those of its first factor, and whether the product
+  # was added to a matrix.
+  bound: tuple[tuple[Digit, ...], ...] = ()
+  shared: tuple[Digit, ...] = ()
+  first: tuple[Digit, ...] = ()
   is_change: bool = False
 
   @property
@@ -92,20 +97,46 @@ def product_of(
   sizes: list[list[int]],
 ) -> Track:
   """Of a product of two parameters, one of which this is of."""
+  gone = tuple(d for i in contracted for d in track.dims[i])
   rest = [
     dim
     for i, dim in enumerate(track.dims)
     if i not in contracted and i not in batch
   ]
-  free: list[tuple[Digit, ...]] = [
-    (Digit(FREE, 0, n),) for n in sizes[1 - side]
+  numbers = {THROUGH - d.axis for d in gone if d.axis <= THROUGH}
+  bound = track.bound
+  if not numbers:
+    # What the other has is reached through the axes that are gone.
+    axis = THROUGH - len(bound)
+    bound = (*bound, gone)
+  elif len(numbers) == 1 and all(d.axis <= THROUGH for d in gone):
+    axis = THROUGH - numbers.pop()  # as it was through others before
+  else:
+    axis = FREE
+  others: list[tuple[Digit, ...]] = [
+    (Digit(axis, 0, n),) for n in sizes[1 - side]
   ]
-  both = free + rest if side else rest + free
+  together = [track.dims[i] for i in batch]
+  first, second = (others, rest) if side else (rest, others)
   return track._replace(
-    dims=(*(track.dims[i] for i in batch), *both),
-    contracted=tuple(d for i in contracted for d in track.dims[i]),
-    is_first=not side,
+    dims=(*together, *first, *second),
+    bound=bound,
+    shared=tuple(d for dim in together for d in dim),
+    first=tuple(d for dim in first for d in dim),
   )
+
+
+def stretched(track: Track, shape: Sequence[int]) -> Track | None:
+  """Of an elementwise result, along whose axes of size 1 it is repeated."""
+  old = sizes_of(track)
+  pairs = list(zip(old, shape))
+  if len(old) != len(shape) or any(n not in (1, m) for n, m in pairs):
+    return None
+  dims = (
+    dim if n == m else (Digit(FREE, 0, m),)
+    for dim, (n, m) in zip(track.dims, pairs)
+  )
+  return track._replace(dims=tuple(dims))
 
 
 def reshaped(track: Track, shape: tuple[int, ...]) -> Track | None:

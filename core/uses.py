@@ -29,9 +29,9 @@ Where a parameter has several uses that contradict each other:
   decides, and no regulariser or power iteration.
 - Being added or multiplied decides only where there is no other use.
 - In a product of two parameters the second factor of the dot_general is the
-  layer. Both are the layer where the product is added to a parameter (a
-  low-rank change), or is itself contracted with data along an axis of the
-  first.
+  layer. Both are the layer where the product is applied to a batch, is added to
+  a matrix (a low-rank change), or is contracted with data along an axis of the
+  first. Where it mixes matrices, as by numbers of a basis, these are a stack.
 
 What cannot be told, so that the user has to:
 
@@ -39,6 +39,9 @@ What cannot be told, so that the user has to:
 - Where a layer gives several axes, and nothing that follows says of one of
   them whether it holds features or layers, the form is None: a layer (in, a, b)
   at a model's end, or attention whose heads no layer brings together.
+- A product of two weights (out, in) that is applied to what a layer has given
+  could be learnt queries times theirs: the form is None. So it is of a matrix
+  that is repeated along an axis of what comes out: it could be learnt tokens.
 - One output that a dot_general sums over many layers makes one layer of them,
   with as many more inputs.
 - A matrix whose rows are permuted by an array of indices is taken for a table.
@@ -61,6 +64,7 @@ from .tracks import (
   FREE,
   JOINS,
   MOVES,
+  THROUGH,
   Digit,
   Track,
   cut,
@@ -70,6 +74,7 @@ from .tracks import (
   product_of,
   reshaped,
   sizes_of,
+  stretched,
   without,
 )
 
@@ -125,6 +130,7 @@ class _Uses:
   is_depthwise: bool = False
   is_chosen: bool = False  # rows of several axes are looked up
   is_combined: bool = False  # added to, or multiplied by, something
+  is_unclear: bool = False  # as a matrix, or as what goes into another
 
 
 def forms_of_uses(
@@ -471,14 +477,16 @@ class _Walk:
     for i, value in enumerate(inputs):
       others = [v for j, v in enumerate(inputs) if j != i]
       is_change = equation.primitive.name in _SUMS and any(
-        t.is_layer and not t.contracted for v in others for t in v.tracks
+        v.level == _Level.CONSTANT
+        or any(t.is_layer and not t.bound for t in v.tracks)
+        for v in others
       )
       for track in value.tracks:
-        if sizes_of(track) == shape:
+        if after := stretched(track, shape):
           tracks.append(
-            track._replace(
+            after._replace(
               is_pure=track.is_pure and is_pure,
-              is_change=track.is_change or bool(track.contracted) and is_change,
+              is_change=track.is_change or bool(track.bound) and is_change,
             )
           )
     is_weights = _is_weights(equation, inputs)
@@ -505,15 +513,32 @@ class _Walk:
       The use, if it is the first to be noted of this equation.
     """
     use: _Roles = dict.fromkeys(track.stacked, 'stacked')
+    through: dict[int, set[str]] = {}
+    free: set[str] = set()
+    uses = self._uses[track.leaf]
     for dim, role in zip(track.dims, roles):
       for digit in dim:
         if digit.axis >= 0:
           use[digit] = role
-        elif digit.axis == FREE and digit.size > 1 and role != 'stacked':
-          # Broadcast along an axis of the layer: it is what goes in.
-          self._uses[track.leaf].is_combined = True
-          return None
-    key = track.leaf, id(equation), track.is_first
+        elif digit.axis <= THROUGH and digit.size > 1:
+          through.setdefault(THROUGH - digit.axis, set()).add(role)
+        elif digit.axis == FREE and digit.size > 1:
+          free.add(role)
+    own = {role for digit, role in use.items() if digit.size > 1}
+    is_whole = {'in', 'out'} <= own
+    if 'in' in free or 'out' in free and not uses.is_chosen:
+      # Broadcast along an axis of the layer: it is what goes in, or the layer
+      # is repeated.
+      uses.is_combined = True
+      uses.is_unclear |= is_whole and 'in' not in free
+      return None
+    for number, of_others in through.items():
+      sides = {'stacked'} if is_whole else of_others - {'stacked'}
+      if len(sides) != 1:
+        uses.is_combined = True  # the weights of a mixture of matrices
+        return None
+      use.update(dict.fromkeys(track.bound[number], *sides))
+    key = track.leaf, id(equation)
     new = _Use(rows, use, key, is_mixture)
     self._uses[track.leaf].matrices.setdefault(key, new)
     return new
@@ -542,6 +567,7 @@ class _Walk:
     is_product = all(are_layers) and not on_both
     products: list[Track] = []
     given: list[Track] = []
+    chosen: list[Track] = []
     sizes = [
       [
         n
@@ -560,8 +586,9 @@ class _Walk:
       # What goes in may hold parameters too: positions, or a learnt query.
       is_input = not are_layers[side] and are_layers[1 - side]
       for track in value.tracks:
+        after = product_of(track, side, *axes)
         if other.is_comparison and contracted[side]:
-          self._uses[track.leaf].is_table = True
+          chosen += self._chosen(track, after)
           continue
         if track.leaf in on_both:
           continue
@@ -575,20 +602,21 @@ class _Walk:
           roles[axis] = 'stacked'
         rows = math.prod(sizes[1 - side])
         use = None
-        if track.contracted:
-          use = self._note_product(equation, track, roles, rows)
+        if track.bound and not is_product:
+          use = self._note_product(equation, track, roles, rows, other.level)
         elif not is_product:
           is_mixture = other.is_weights
           use = self._note_matrix(equation, track, roles, rows, is_mixture)
-        elif side:
+        elif side and not track.bound:
           # As a layer, unless the product turns out to be one.
           use = self._note_matrix(equation, track, roles, 0)
         else:
           self._uses[track.leaf].is_combined = True
-        after = product_of(track, side, *axes)
         given += self._given(use, after.dims)
-        if is_product and not track.contracted:
+        if is_product:
           products.append(after)
+    if chosen:
+      return [_Value(tuple(chosen), _Level.PARAMETER)]
     if on_both:
       # A parameter with itself is no layer: a norm, or a regulariser.
       return [_Value(level=max(v.level for v in inputs))]
@@ -597,33 +625,51 @@ class _Walk:
       return [_Value(tuple(products), level, given=distinct(given))]
     return [_Value(level=_Level.DATA, given=distinct(given))]
 
+  def _chosen(self, track: Track, after: Track) -> list[Track]:
+    """Of rows that are chosen by a one-hot code: of a table, or of a stack."""
+    uses = self._uses[track.leaf]
+    own = [d for dim in after.dims for d in dim if d.axis >= 0 and d.size > 1]
+    if len({d.axis for d in own}) < 2 or track.bound:
+      uses.is_table = True
+      return []
+    uses.is_chosen = True
+    dims = [
+      tuple(d if d.axis >= 0 else Digit(FREE, 0, d.size) for d in dim)
+      for dim in after.dims
+    ]
+    stacked = track.stacked + after.bound[-1]
+    return [track._replace(dims=tuple(dims), stacked=stacked)]
+
   def _note_product(
-    self, equation: Any, track: Track, roles: list[str], rows: int
+    self,
+    equation: Any,
+    track: Track,
+    roles: list[str],
+    rows: int,
+    level: int,
   ) -> _Use | None:
-    """Notes the use of a product of two parameters as a matrix."""
-    sides = {
-      role
-      for dim, role in zip(track.dims, roles)
-      for digit in dim
-      if digit.axis >= 0 and digit.size > 1 and role != 'stacked'
+    """Notes the use of a product of parameters as a matrix.
+
+    Args:
+      equation, track, roles, rows: see `_note_matrix`.
+      level: of what the product is applied to.
+    """
+    by_role = {
+      role: {d for d in digits_of(track, roles, role) if d.size > 1}
+      for role in ('in', 'out', 'stacked')
     }
-    if len(sides) != 1:
-      return None
-    [side] = sides
-    # Without a change that says so, only the first factor's contraction with
-    # data means that the product is the layer.
-    is_usual = side == ('in' if track.is_first else 'out')
-    if not (track.is_change or is_usual):
-      return None
-    other = 'out' if side == 'in' else 'in'
-    is_free = [bool(d) and d[0].axis == FREE for d in track.dims]
-    whole = track._replace(
-      dims=(
-        *(() if free else dim for free, dim in zip(is_free, track.dims)),
-        track.contracted,
-      )
+    is_mixture = all(
+      any(d.axis >= 0 for d in by_role[role]) for role in ('in', 'out')
     )
-    return self._note_matrix(equation, whole, [*roles, other], rows)
+    if by_role['stacked'] - set(track.shared) and not is_mixture:
+      return None  # queries that are learnt, by heads
+    is_usual = by_role['in'] <= set(track.first)
+    is_layer = is_usual or is_mixture or track.is_change
+    if not is_layer and level == _Level.DATA:
+      # A product of two weights (out, in), or learnt queries times theirs.
+      self._uses[track.leaf].is_unclear = True
+      return None
+    return self._note_matrix(equation, track, roles, rows)
 
   def _at_ragged_dot(self, equation: Any, inputs: list[_Value]) -> list[_Value]:
     """Rows that are sorted by expert, times (experts, in, out)."""
@@ -752,6 +798,12 @@ class _Walk:
     others = [n for i, n in enumerate(sizes) if n > 1 and i not in batching]
     uses = self._uses[track.leaf]
     if not is_one and any(is_row):
+      pairs = zip(track.dims, is_row)
+      if not any(
+        d.axis >= 0 for dim, is_one_row in pairs if is_one_row for d in dim
+      ):
+        uses.is_combined = True  # by the rows of another factor of a product
+        return None
       if len(others) < 2:
         uses.is_table = True
         return None
@@ -770,7 +822,7 @@ class _Walk:
 def _form(shape: tuple[int, ...], uses: _Uses, outputs: Outputs) -> Form | None:
   """The form that a parameter has by its uses."""
   is_used = uses.is_table or uses.is_depthwise or bool(uses.matrices)
-  is_used = is_used or uses.is_chosen or uses.is_combined
+  is_used = is_used or uses.is_chosen or uses.is_combined or uses.is_unclear
   if not is_used:
     return None
   if sum(n > 1 for n in shape) < 2:
@@ -779,10 +831,14 @@ def _form(shape: tuple[int, ...], uses: _Uses, outputs: Outputs) -> Form | None:
     return TABLE
   if uses.matrices:
     use = max(uses.matrices.values(), key=lambda use: use.rows)
+    if not use.rows and uses.is_unclear:
+      return None
     roles = resolved(use.roles, outputs.fates(use.key), use.is_mixture)
     return None if roles is None else _matrix(shape, roles)
   if uses.is_depthwise:
     return DEPTHWISE
+  if uses.is_unclear:
+    return None
   return TABLE if uses.is_chosen else VECTOR
 
 

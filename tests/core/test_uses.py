@@ -13,6 +13,7 @@ from reset_cycles.core.uses import forms_of_init, forms_of_uses
 DENSE = matrix([0], [1])
 X = jnp.ones((2, 6, 16))  # (batch, time, features)
 KEY = jax.random.PRNGKey(0)
+W0 = np.ones((8, 16), np.float32)
 
 
 @pytest.fixture(autouse=True)
@@ -202,7 +203,73 @@ CASES = {
     lambda p: X @ (p['w'] + p['b'] @ p['a']).T,
     {'w': zeros(8, 16), 'b': zeros(8, 2), 'a': zeros(2, 16)},
     dict.fromkeys('wba', matrix([1], [0]))),
+  'a low-rank change of constants, out first': (
+    lambda p: X @ (W0 + 2 * (p['b'] @ p['a'])).T,
+    {'b': zeros(8, 2), 'a': zeros(2, 16)},
+    dict.fromkeys('ba', matrix([1], [0]))),
+  'low-rank changes of constants under a scan, out first': (
+    lambda p: jax.lax.scan(
+      lambda x, p: (jnp.tanh(x @ (W0[:, :8] + p['b'] @ p['a']).T), None),
+      jnp.ones((5, 8)), p)[0],
+    {'b': zeros(4, 8, 2), 'a': zeros(4, 2, 8)},
+    dict.fromkeys('ba', matrix([2], [1], [0]))),
+  'a product': (
+    lambda p: X @ (p['a'] @ p['b']), {'a': zeros(16, 9), 'b': zeros(9, 8)},
+    {'a': DENSE, 'b': DENSE}),
+  'a product, out first': (
+    lambda p: X @ (p['b'] @ p['a']).T, {'a': zeros(9, 16), 'b': zeros(8, 9)},
+    dict.fromkeys('ab', matrix([1], [0]))),
+  'a product, out first, of columns': (
+    lambda p: (p['b'] @ p['a']) @ X[0].T, {'a': zeros(9, 16), 'b': zeros(8, 9)},
+    dict.fromkeys('ab', matrix([1], [0]))),
+  'a product with what is transposed': (
+    lambda p: X @ (p['u'] @ p['v'].T).T, {'u': zeros(8, 9), 'v': zeros(16, 9)},
+    {'u': matrix([1], [0]), 'v': DENSE}),
+  'a product of three': (
+    lambda p: X @ (p['a'] @ p['b'] @ p['c']),
+    {'a': zeros(16, 9), 'b': zeros(9, 7), 'c': zeros(7, 8)},
+    dict.fromkeys('abc', DENSE)),
+  'a product that einsum makes first': (
+    lambda p: jnp.einsum('bi,ij,jk->bk', jnp.ones((1000, 16)), p['a'], p['b']),
+    {'a': zeros(16, 64), 'b': zeros(64, 32)}, {'a': DENSE, 'b': DENSE}),
+  'a product that multi_dot makes first': (
+    lambda p: jnp.linalg.multi_dot([jnp.ones((1000, 16)), p['a'], p['b']]),
+    {'a': zeros(16, 64), 'b': zeros(64, 32)}, {'a': DENSE, 'b': DENSE}),
+  'a product, or a learnt query of one head': (
+    lambda p: jnp.tanh(X @ p['k']) @ (p['b'] @ p['a']).T,
+    {'k': zeros(16, 16), 'a': zeros(9, 16), 'b': zeros(8, 9)},
+    {'k': DENSE, 'a': None, 'b': None}),
+  'rows of a product': (
+    lambda p: (p['e'] @ p['w'])[jnp.array([3, 1])],
+    {'e': zeros(50, 4), 'w': zeros(4, 16)}, {'e': TABLE, 'w': DENSE}),
   # Many layers.
+  'a basis of layers': (
+    lambda p: jnp.einsum('rnd,rdo->no', jnp.ones((3, 9, 16)),
+                         jnp.einsum('rk,kdo->rdo', p['a'], p['v'])),
+    {'a': zeros(3, 2), 'v': zeros(2, 16, 8)},
+    {'a': VECTOR, 'v': matrix([1], [2], [0])}),
+  'one matrix that the members scale': (
+    lambda p: jnp.einsum('ebd,edf->ebf', jnp.ones((3, 5, 16)),
+                         p['w'][None] * p['r'][:, :, None] * p['s'][:, None]),
+    {'w': zeros(16, 8), 'r': zeros(3, 16), 's': zeros(3, 8)},
+    {'w': DENSE, 'r': VECTOR, 's': VECTOR}),
+  'one matrix, and one for each expert': (
+    lambda p: jnp.einsum('ebd,edf->ebf', jnp.ones((3, 5, 16)),
+                         p['w'][None] + p['e']),
+    {'w': zeros(16, 8), 'e': zeros(3, 16, 8)},
+    {'w': DENSE, 'e': matrix([1], [2], [0])}),
+  'two experts that are chosen for each token': (
+    lambda p: jnp.einsum('td,tkdf->tkf', jnp.ones((5, 16)),
+                         p[jnp.array([[0, 2]] * 5)]),
+    zeros(3, 16, 8), matrix([1], [2], [0])),
+  'experts that are chosen by a one-hot code': (
+    lambda p: jnp.einsum(
+      'td,tdf->tf', jnp.ones((5, 16)),
+      jnp.einsum('te,edf->tdf', jax.nn.one_hot(jnp.arange(5) % 3, 3), p)),
+    zeros(3, 16, 8), matrix([1], [2], [0])),
+  'keys that are repeated for groups of heads': (
+    lambda p: jnp.einsum('btd,dhk->bthk', X, jnp.repeat(p, 2, axis=1)),
+    zeros(16, 2, 4), None),
   'experts': (lambda p: jnp.einsum('ebd,edf->ebf', jnp.ones((3, 5, 7)), p),
               zeros(3, 7, 9), matrix([1], [2], [0])),
   'experts that are chosen for each token': (
