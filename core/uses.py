@@ -23,10 +23,13 @@ other use.
 
 Where a parameter has several uses that contradict each other:
 
-- A look-up wins: a table that also makes the logits is a table.
+- A look-up wins: a table that also makes the logits is a table. Of a row that
+  is looked up by a number only the logits say so; else it is one of a stack.
 - Of several matrices the one wins that is applied to the most rows, and among
   equals the first in the trace. So the first layer that shares a matrix
   decides, and no regulariser or power iteration.
+- A use in the forward pass wins over those in gradients that the function takes
+  of itself. What is never used counts for nothing.
 - Being added or multiplied decides only where there is no other use.
 - In a product of two parameters the second factor of the dot_general is the
   layer. Both are the layer where the product is applied to a batch, is added to
@@ -56,6 +59,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+from jax.interpreters import partial_eval
 
 from .forms import DEPTHWISE, TABLE, VECTOR, Form, matrix
 from .jaxprs import called
@@ -119,6 +123,7 @@ class _Use(NamedTuple):
   roles: _Roles
   key: Any
   is_mixture: bool = False  # what goes in are weights that sum to 1
+  num_backward: int = 0  # gradients that the function itself takes around it
 
 
 @dataclasses.dataclass
@@ -129,6 +134,7 @@ class _Uses:
   is_table: bool = False
   is_depthwise: bool = False
   is_chosen: bool = False  # rows of several axes are looked up
+  is_taken: bool = False  # a single row of one axis is looked up
   is_combined: bool = False  # added to, or multiplied by, something
   is_unclear: bool = False  # as a matrix, or as what goes into another
 
@@ -147,6 +153,9 @@ def forms_of_uses(
   """
   leaves = jax.tree_util.tree_leaves(params)
   jaxpr = _traced(fn, params)
+  are_wanted = [True] * len(jaxpr.outvars)
+  # What a function leaves unused is no use.
+  jaxpr, _ = partial_eval.dce_jaxpr(jaxpr, are_wanted, instantiate=True)
   walk = _Walk([leaf.shape for leaf in leaves])
   arguments = [
     _Value((walk.whole(i),), _Level.PARAMETER) for i in range(len(leaves))
@@ -187,6 +196,11 @@ def _traced(fn: Callable[..., Any], *args: Any) -> Any:
     return jax.make_jaxpr(fn)(*args).jaxpr
 
 
+def _num_backward(equation: Any) -> int:
+  """How many gradients jax has taken to make an equation, in its own words."""
+  return str(equation.source_info.name_stack).count('transpose(jvp(')
+
+
 def _seed(seeds: dict[int, Track], var: Any, track: Track) -> None:
   """Notes that a variable is a parameter; the first word on it counts."""
   if not hasattr(var, 'val'):  # a literal is no variable
@@ -200,6 +214,7 @@ class _Walk:
     self._shapes = shapes
     self._uses = [_Uses() for _ in shapes]
     self._outputs = Outputs()
+    self._num_backward = 0
 
   def whole(self, leaf: int) -> Track:
     """Of the parameter itself."""
@@ -253,7 +268,10 @@ class _Walk:
         if id(var) in seeds
       }
       if inner or any(v.tracks or v.given for v in inputs):
+        outer = self._num_backward
+        self._num_backward = outer + _num_backward(equation)
         outputs = self._through(equation, inputs, inner)
+        self._num_backward = outer
       else:
         outputs = _untracked(equation, inputs)
       keep(equation.outvars, outputs)
@@ -304,6 +322,9 @@ class _Walk:
   ) -> list[_Value]:
     """The values of one equation's outputs, some of which may be parameters."""
     name, params = equation.primitive.name, equation.params
+    if self._num_backward:
+      # What a gradient does with an axis says nothing of what it holds.
+      inputs = [v._replace(given=()) for v in inputs]
     if name == 'cond':
       branches = [
         self._call(branch.jaxpr, inputs[1:], inner)
@@ -539,7 +560,7 @@ class _Walk:
         return None
       use.update(dict.fromkeys(track.bound[number], *sides))
     key = track.leaf, id(equation)
-    new = _Use(rows, use, key, is_mixture)
+    new = _Use(rows, use, key, is_mixture, self._num_backward)
     self._uses[track.leaf].matrices.setdefault(key, new)
     return new
 
@@ -549,9 +570,9 @@ class _Walk:
     """Of what a use gives, if the parameter has several axes in it."""
     if use is None:
       return ()
-    is_given = lambda d: use.roles.get(d) == 'out' and d.size > 1
+    are_given = {d for d, r in use.roles.items() if r == 'out' and d.size > 1}
     own = [
-      tuple(d if is_given(d) else Digit(FREE, 0, d.size) for d in dim)
+      tuple(d if d in are_given else Digit(FREE, 0, d.size) for d in dim)
       for dim in dims
     ]
     axes = {d.axis for dim in own for d in dim} - {FREE}
@@ -747,12 +768,17 @@ class _Walk:
     shape = equation.outvars[0].aval.shape
     collapsed = numbers.collapsed_slice_dims
     batching = getattr(numbers, 'operand_batching_dims', ())
-    is_one = math.prod(indices) == len(numbers.start_index_map)
+    # An array of one index looks up, as one of many does; a number does not.
+    is_one = len(indices) < 2 and math.prod(indices) == len(
+      numbers.start_index_map
+    )
     rest = [i for i in range(len(operand)) if i not in (*collapsed, *batching)]
     tracks = []
     for track in inputs[0].tracks:
       if inputs[0].level == _Level.DATA:
         continue
+      if is_one:
+        self._note_taken(track, sizes)
       row = self._row(track, sizes, is_one, batching)
       if row is None:
         continue
@@ -766,9 +792,14 @@ class _Walk:
   def _at_dynamic_slice(
     self, equation: Any, inputs: list[_Value]
   ) -> list[_Value]:
-    return [
-      self._one_slice(equation, inputs[0], equation.params['slice_sizes'])
-    ]
+    sizes = equation.params['slice_sizes']
+    for track in inputs[0].tracks:
+      self._note_taken(track, sizes)
+    return [self._one_slice(equation, inputs[0], sizes)]
+
+  def _note_taken(self, track: Track, sizes: Sequence[int]) -> None:
+    if sum(n > 1 for n in sizes) == 1 and not track.bound:
+      self._uses[track.leaf].is_taken = True
 
   def _at_slice(self, equation: Any, inputs: list[_Value]) -> list[_Value]:
     sizes = equation.outvars[0].aval.shape
@@ -829,12 +860,24 @@ def _form(shape: tuple[int, ...], uses: _Uses, outputs: Outputs) -> Form | None:
     return VECTOR
   if uses.is_table:
     return TABLE
+  if uses.is_taken and any(
+    {'in', 'out'} <= {r for d, r in use.roles.items() if d.stride}
+    for use in uses.matrices.values()
+  ):
+    return TABLE  # of words, one of which is looked up at a time
   if uses.matrices:
-    use = max(uses.matrices.values(), key=lambda use: use.rows)
+    use = max(
+      uses.matrices.values(), key=lambda use: (not use.num_backward, use.rows)
+    )
     if not use.rows and uses.is_unclear:
       return None
-    roles = resolved(use.roles, outputs.fates(use.key), use.is_mixture)
-    return None if roles is None else _matrix(shape, roles)
+    roles = use.roles
+    if use.num_backward % 2:
+      # What comes out of a layer goes into its gradient.
+      swap = {'in': 'out', 'out': 'in'}
+      roles = {digit: swap.get(role, role) for digit, role in roles.items()}
+    told = resolved(roles, outputs.fates(use.key), use.is_mixture)
+    return None if told is None else _matrix(shape, told)
   if uses.is_depthwise:
     return DEPTHWISE
   if uses.is_unclear:

@@ -403,6 +403,16 @@ CASES = {
   'tables under vmap': (
     jax.vmap(lambda p: p[jnp.array([3, 1])]), zeros(4, 50, 16), TABLE),
   'an embedding that makes the logits': (tied, zeros(50, 16), TABLE),
+  'the same, of one word': (
+    lambda p: jnp.tanh(p[jnp.zeros((1, 1), int)]) @ p.T, zeros(50, 16), TABLE),
+  'the same, a word at a time': (
+    lambda p: jax.lax.scan(
+      lambda h, word: (jnp.tanh(h + p[word]), h @ p.T), jnp.zeros(16),
+      jnp.arange(5) % 3)[1],
+    zeros(50, 16), TABLE),
+  'an embedding of one word': (
+    lambda p: p['e'][jnp.zeros((1, 1), int)] @ p['w'],
+    {'e': zeros(50, 16), 'w': zeros(16, 8)}, {'e': TABLE, 'w': DENSE}),
   'a one-hot code': (
     lambda p: jax.nn.one_hot(jnp.array([3, 1]), 50) @ p, zeros(50, 16), TABLE),
   'a comparison': (
@@ -420,6 +430,18 @@ CASES = {
            {'b': None, 'w': DENSE, 'v': matrix([1], [0])}),
   'a gradient': (jax.grad(lambda p: jnp.sum(jnp.tanh(X @ p) @ zeros(8, 4))),
                  zeros(16, 8), DENSE),
+  'the derivatives of all outputs': (
+    lambda p: jax.vmap(jax.jacrev(lambda x: jnp.tanh(x @ p['a']) @ p['w']))(
+      jnp.ones((5, 2))),
+    {'a': zeros(2, 8), 'w': zeros(8, 8)}, {'a': DENSE, 'w': DENSE}),
+  'the sum of second derivatives': (
+    lambda p: jax.vmap(lambda x: jnp.trace(jax.hessian(
+      lambda x: jnp.sum(jnp.tanh(jnp.tanh(x @ p['a']) @ p['w'])))(x)))(
+        jnp.ones((5, 2))),
+    {'a': zeros(2, 8), 'w': zeros(8, 8)}, {'a': DENSE, 'w': DENSE}),
+  'what is not used': (
+    lambda p: (jnp.ones((100, 16)) @ p, X @ p.T)[1], zeros(16, 16),
+    matrix([1], [0])),
   # Nothing is told.
   'only decayed': (lambda p: jnp.sum(p**2), zeros(16, 8), None),
 }  # fmt: skip
