@@ -31,6 +31,7 @@ class Track(NamedTuple):
   dims: tuple[tuple[Digit, ...], ...]  # of each axis of the value
   stacked: tuple[Digit, ...] = ()  # over which it is scanned
   is_pure: bool = True  # combined with nothing but parameters and numbers
+  is_joined: bool = False  # put before or after what is no parameter
   # Of a product of parameters: the axes over which it was contracted, those
   # that both factors have, those of its first factor, and whether the product
   # was added to a matrix.

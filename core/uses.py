@@ -44,7 +44,8 @@ What cannot be told, so that the user has to:
   at a model's end, or attention whose heads no layer brings together.
 - A product of two weights (out, in) that is applied to what a layer has given
   could be learnt queries times theirs: the form is None. So it is of a matrix
-  that is repeated along an axis of what comes out: it could be learnt tokens.
+  that is repeated along an axis of what comes out, or joined to an array that
+  is no parameter: it could be learnt tokens.
 - One output that a dot_general sums over many layers makes one layer of them,
   with as many more inputs.
 - A matrix whose rows are permuted by an array of indices is taken for a table.
@@ -194,6 +195,15 @@ def forms_of_init(
 def _traced(fn: Callable[..., Any], *args: Any) -> Any:
   with jax.disable_jit(False):  # or a loop would be run, and not traced
     return jax.make_jaxpr(fn)(*args).jaxpr
+
+
+def _beside(track: Track, after: Track) -> Track:
+  """Of a result in which a parameter is the same along the other's axes."""
+  dims = (
+    tuple(d if d.axis >= 0 else Digit(FREE, 0, d.size) for d in dim)
+    for dim in after.dims
+  )
+  return track._replace(dims=tuple(dims))
 
 
 def _num_backward(equation: Any) -> int:
@@ -372,9 +382,13 @@ class _Walk:
       return outputs
     # A learnt token that is put before those of the batch is no layer.
     is_pure = all(v.tracks for v in parts)
+    is_joined = any(v.level == _Level.CONSTANT for v in parts)
     for i, out in enumerate(equation.outvars):
       tracks = [
-        moved._replace(is_pure=moved.is_pure and is_pure)
+        moved._replace(
+          is_pure=moved.is_pure and is_pure,
+          is_joined=moved.is_joined or is_joined,
+        )
         for v in parts
         for track in v.tracks
         if (moved := move(equation, track, out.aval.shape))
@@ -547,7 +561,11 @@ class _Walk:
           free.add(role)
     own = {role for digit, role in use.items() if digit.size > 1}
     is_whole = {'in', 'out'} <= own
-    if 'in' in free or 'out' in free and not uses.is_chosen:
+    if is_whole and track.is_joined:
+      # A prefix of what goes in, or the part of a layer that is trained.
+      uses.is_unclear = True
+      return None
+    if ('in' in free or 'out' in free) and not uses.is_chosen:
       # Broadcast along an axis of the layer: it is what goes in, or the layer
       # is repeated.
       uses.is_combined = True
@@ -597,6 +615,19 @@ class _Walk:
       ]
       for side, var in enumerate(equation.invars)
     ]
+
+    def is_sum_of_chosen(track: Track, axes: Sequence[int]) -> bool:
+      """Whether chosen matrices are only weighed, and have no input yet."""
+      dims = [d for dim in track.dims for d in dim if d.axis >= 0]
+      gone = {d for i in axes for d in track.dims[i] if d.size > 1}
+      return (
+        self._uses[track.leaf].is_chosen
+        and not track.bound
+        and bool(gone)
+        and all(d.axis == FREE for d in gone)
+        and len({d.axis for d in dims if d.size > 1}) > 1
+      )
+
     for side, (value, other) in enumerate(((left, right), (right, left))):
       axes = contracted[side], batch[side], sizes
       for track in value.given:
@@ -610,6 +641,9 @@ class _Walk:
         after = product_of(track, side, *axes)
         if other.is_comparison and contracted[side]:
           chosen += self._chosen(track, after)
+          continue
+        if is_sum_of_chosen(track, contracted[side]):
+          chosen.append(_beside(track, after))
           continue
         if track.leaf in on_both:
           continue
@@ -654,12 +688,8 @@ class _Walk:
       uses.is_table = True
       return []
     uses.is_chosen = True
-    dims = [
-      tuple(d if d.axis >= 0 else Digit(FREE, 0, d.size) for d in dim)
-      for dim in after.dims
-    ]
-    stacked = track.stacked + after.bound[-1]
-    return [track._replace(dims=tuple(dims), stacked=stacked)]
+    chosen = _beside(track, after)
+    return [chosen._replace(stacked=track.stacked + after.bound[-1])]
 
   def _note_product(
     self,
@@ -955,6 +985,8 @@ def _is_weights(equation: Any, inputs: Sequence[_Value]) -> bool:
 
 _KEEPS_COMPARISON = {'convert_element_type', 'reshape', 'broadcast_in_dim'}
 _KEEPS_COMPARISON |= {'transpose', 'squeeze', 'expand_dims', 'copy'}
+# Of codes these make one of several words.
+_KEEPS_COMPARISON |= {'reduce_sum', 'reduce_max', 'reduce_or'}
 
 
 def _is_batched(track: Track, roles: Sequence[str]) -> bool:

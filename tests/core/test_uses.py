@@ -262,6 +262,20 @@ CASES = {
     lambda p: jnp.einsum('td,tkdf->tkf', jnp.ones((5, 16)),
                          p[jnp.array([[0, 2]] * 5)]),
     zeros(3, 16, 8), matrix([1], [2], [0])),
+  'two chosen experts whose outputs are weighed': (
+    lambda p: jnp.einsum('td,tkdf,tk->tf', jnp.ones((5, 16)),
+                         p[jnp.array([[0, 2]] * 5)], jnp.ones((5, 2))),
+    zeros(3, 16, 8), matrix([1], [2], [0])),
+  'two chosen experts that are weighed': (
+    lambda p: jnp.einsum(
+      'td,tdf->tf', jnp.ones((5, 16)), jnp.einsum(
+        'tk,tkdf->tdf', jnp.ones((5, 2)), p[jnp.array([[0, 2]] * 5)])),
+    zeros(3, 16, 8), matrix([1], [2], [0])),
+  'mixtures of the chosen experts': (
+    lambda p: jnp.einsum(
+      'td,tqdf->tqf', jnp.ones((5, 16)), jnp.einsum(
+        'tqk,tkdf->tqdf', jnp.ones((5, 4, 2)), p[jnp.array([[0, 2]] * 5)])),
+    zeros(3, 16, 8), matrix([1], [2], [0])),
   'experts that are chosen by a one-hot code': (
     lambda p: jnp.einsum(
       'td,tdf->tf', jnp.ones((5, 16)),
@@ -415,6 +429,15 @@ CASES = {
     {'e': zeros(50, 16), 'w': zeros(16, 8)}, {'e': TABLE, 'w': DENSE}),
   'a one-hot code': (
     lambda p: jax.nn.one_hot(jnp.array([3, 1]), 50) @ p, zeros(50, 16), TABLE),
+  'a code of several words': (
+    lambda p: jax.nn.one_hot(jnp.array([[3, 1], [2, 2]]), 50).sum(1) @ p,
+    zeros(50, 16), TABLE),
+  'learnt keys before those of the batch': (
+    lambda p: jnp.einsum('btd,bud->btu', X, jnp.concatenate(
+      [jnp.broadcast_to(p, (2, 3, 16)), X], axis=1)),
+    zeros(3, 16), None),
+  'learnt tokens, and a frozen layer': (
+    lambda p: jnp.broadcast_to(p, (2, 3, 16)) @ W0.T, zeros(3, 16), None),
   'a comparison': (
     lambda p: (jnp.array([[3], [1]]) == jnp.arange(50)).astype(float) @ p,
     zeros(50, 16), TABLE),
