@@ -29,7 +29,8 @@ Where a parameter has several uses that contradict each other:
   equals the first in the trace. So the first layer that shares a matrix
   decides, and no regulariser or power iteration.
 - A use in the forward pass wins over those in gradients that the function takes
-  of itself. What is never used counts for nothing.
+  of itself, where the trace names these (not in jax 0.4.13). What is never
+  used counts for nothing.
 - Being added or multiplied decides only where there is no other use.
 - In a product of two parameters the second factor of the dot_general is the
   layer. Both are the layer where the product is applied to a batch, is added to
