@@ -8,7 +8,7 @@ all members' first layers. Only what follows tells these apart.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .tracks import (
@@ -36,6 +36,7 @@ class Fate(enum.Enum):
   ROW = enum.auto()  # one entry is taken: outputs that lie in one array
 
 
+_Mover = Callable[[int, Track, 'tuple[int, ...]'], 'Track | None']
 _Fates = dict[int, set[Fate]]  # by the parameter's axis
 _REDUCTIONS = {
   f'reduce_{name}' for name in 'sum max min prod and or xor'.split()
@@ -88,13 +89,16 @@ class Outputs:
       for out in equation.outvars
     ]
 
-  def _moves(self, equation: Any) -> Any:
+  def _moves(self, equation: Any) -> _Mover:
+    """From the place of an input, its track and the shape of the output."""
     name, params = equation.primitive.name, equation.params
 
-    def elementwise(i: int, track: Track, shape: Any) -> Track | None:
+    def elementwise(
+      i: int, track: Track, shape: tuple[int, ...]
+    ) -> Track | None:
       return stretched(track, shape)
 
-    def moved(i: int, track: Track, shape: Any) -> Track | None:
+    def moved(i: int, track: Track, shape: tuple[int, ...]) -> Track | None:
       if name in ('split', 'unstack'):
         axis = params['axis']
         is_row = name == 'unstack' or shape[axis] == 1
@@ -103,18 +107,17 @@ class Outputs:
       result = MOVES[name](equation, track, shape) if not i else None
       return result and result._replace(stacked=())
 
-    def joined(i: int, track: Track, shape: Any) -> Track | None:
-      result = MOVES[name](equation, track, shape)
-      return result
+    def joined(i: int, track: Track, shape: tuple[int, ...]) -> Track | None:
+      return MOVES[name](equation, track, shape)
 
-    def reduced(i: int, track: Track, shape: Any) -> Track | None:
+    def reduced(i: int, track: Track, shape: tuple[int, ...]) -> Track | None:
       kept = (d for j, d in enumerate(track.dims) if j not in params['axes'])
       return track._replace(dims=tuple(kept))
 
-    def sliced(i: int, track: Track, shape: Any) -> Track | None:
+    def sliced(i: int, track: Track, shape: tuple[int, ...]) -> Track | None:
       return None if i else self._cut(track, shape)
 
-    def gathered(i: int, track: Track, shape: Any) -> Track | None:
+    def gathered(i: int, track: Track, shape: tuple[int, ...]) -> Track | None:
       if i:
         return None
       numbers, sizes = params['dimension_numbers'], params['slice_sizes']
