@@ -84,6 +84,7 @@ REFUSED = (
     )
   ),
   (Muon, 'momentum', (-0.1, 1.0, NAN), SHARE),
+  (Muon, 'coherence', (-0.1, INF, '1'), NOT_NEGATIVE),
   (Muon, 'rest', ('adam', Rms, AdamW(), SoftReset()), DIRECTION),
   (Muon, 'rest_share', (-0.1, 1.1, NAN), UNIT),
   (Averaged, 'inner', ('adamw', AdamW, Averaged(AdamW())), AVERAGED),
@@ -275,6 +276,7 @@ CHANGES = (
   (weights, MUON_FREE, 'optimizer.inner', {'rest': Rms(0.5)}),
   (weights, MUON_FREE, 'optimizer.inner.rest', {'beta2': 0.5, 'eps': 0.5}),
   (matrix, MUON_FREE, 'optimizer.inner', {'weight_decay': 0.9}),
+  (matrix, MUON_FREE, 'optimizer.inner', {'coherence': 1.0}),
   (matrix, MUON_FREE, 'optimizer.inner', {'grad_clip': 1.0, 'momentum': 0.5}),
   (trained, PARAMS, None, {'label_smoothing': 0.5}),
   (dropout, PARAMS, None, {'dropout_rate': 0.5}),
