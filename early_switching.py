@@ -22,6 +22,16 @@ from .core.checks import (
 )
 from .core.evaluation import Evaluation, Target
 
+# The columns of cycles.csv in every run. The rule adds its own, or S(t) beside
+# it; they must have other names.
+COLUMNS = (
+  *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
+  *('anchor_nominal', 'rate_factor', 'peak_value', 'evaluation', 'loss'),
+  *('learning_rate', 'reset', 'tau', 'alpha', 'metric', 'metric_step'),
+  *('param_change', 'moment_norm_before', 'moment_norm_after'),
+  *('num_early_stops', 'note'),
+)
+
 
 class Context(NamedTuple):
   """Where the run stands at an evaluation."""
@@ -51,7 +61,8 @@ class SwitchingRule(Protocol):
   judges_chain: ClassVar[bool]
   # The state before the first evaluation: a number, or a NamedTuple.
   initial: ClassVar[Any]
-  columns: ClassVar[tuple[str, ...]]  # of cycles.csv: its verdicts' terms
+  # Of cycles.csv: its verdicts' terms. No name is one of COLUMNS.
+  columns: ClassVar[tuple[str, ...]]
 
   def observe(
     self, state: Any, evaluation: Evaluation, context: Context

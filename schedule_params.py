@@ -5,10 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any
 
-from .core.checks import Checked, Floor, Positive, check
+from .core.checks import Checked, Floor, Positive, check, check_part
 from .core.horizon import Horizon, TimeHorizon
 from .core.schedules import Cooldown, Cycle
-from .early_switching import Progress, SmoothedLossRule, SwitchingRule
+from .early_switching import (
+  COLUMNS,
+  Progress,
+  SmoothedLossRule,
+  SwitchingRule,
+)
 from .optimizers.adamw import AdamW
 from .optimizers.peaks import Peak, RelativePeak, SpectralPeak
 from .optimizers.schedule_free import ScheduleFreeAdamW, ScheduleFreeMuon
@@ -21,6 +26,16 @@ def _check_cycles(name: str, value: Any) -> None:
   is_chain = is_chain and all(isinstance(c, Cycle) for c in value)
   must_be = 'a tuple of one or more Cycles, such as (Cycle(),)'
   check(is_chain, name, value, must_be)
+
+
+def _check_switching(name: str, value: Any) -> None:
+  check_part(name, value, SwitchingRule, 'an object such as Progress()')
+  taken = [column for column in value.columns if column in COLUMNS]
+  must_be = (
+    f'a rule whose columns have other names than {", ".join(taken)}; every run '
+    f'has the columns {", ".join(COLUMNS)}'
+  )
+  check(not taken, name, value, must_be)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +70,7 @@ class ScheduleParams(Checked):
   optimizer: Annotated[Optimizer, 'an object such as AdamW()']
   budget_factor: Positive = 2.0
   reset: Annotated[Reset, 'an object such as SoftReset()'] = SoftReset()
-  switching: Annotated[SwitchingRule, 'an object such as Progress()']
+  switching: Annotated[SwitchingRule, _check_switching]
   early_switching: bool = True
   repeat: bool = True
   relative_peak: Annotated[Peak, 'an object such as RelativePeak()'] | None = (

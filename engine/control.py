@@ -114,15 +114,14 @@ def transition(
   if verdict.reason and _may_abandon(control, step, config, has_diverged):
     stops = control.num_early_stops + 1
     control = control._replace(num_early_stops=stops)
-    abandon = event(
-      'abandon',
-      control,
-      reason=verdict.reason,
-      num_early_stops=stops,
-      metric=control.last.metric,
-      metric_step=control.last.step,
+    numbers = {
       **verdict.terms,
-    )
+      'reason': verdict.reason,
+      'num_early_stops': stops,
+      'metric': control.last.metric,
+      'metric_step': control.last.step,
+    }
+    abandon = event('abandon', control, **numbers)
     ended = Ended(control, [*events, abandon], is_early=True)
     following = following_cycle(control, step, config, has_failed=True)
     return _followed(ended, following, step, config, is_model_finite)
@@ -158,9 +157,13 @@ def taken_in(
   for evaluation in evaluations:
     before = control
     control, verdict = observe(before, evaluation, config)
-    numbers = {'evaluation': control.num_evaluations, 'loss': evaluation.loss}
-    numbers |= verdict.terms
-    numbers |= {'metric': evaluation.metric, 'metric_step': evaluation.step}
+    numbers = {
+      **verdict.terms,
+      'evaluation': control.num_evaluations,
+      'loss': evaluation.loss,
+      'metric': evaluation.metric,
+      'metric_step': evaluation.step,
+    }
     events.append(event('evaluation', control, **numbers))
     warnings = hints(before, control, config)
     events += [event('warning', control, reason=why) for why in warnings]

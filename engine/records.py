@@ -22,7 +22,7 @@ import numpy as np
 from absl import logging
 
 from ..core.chain import Chain
-from ..early_switching import logged_beside
+from ..early_switching import COLUMNS, logged_beside
 from .events import Row
 from .picture import Piece, drawn, pieces_of
 
@@ -31,14 +31,6 @@ SETTINGS = 'schedule_params.json'
 PICTURE = 'lr_schedule.png'
 # To write a file: each failure means that another process began to write it.
 _ATTEMPTS = 9
-# The columns of every run. The switching rule adds its own, or S(t) beside it.
-COLUMNS = (
-  *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
-  *('anchor_nominal', 'rate_factor', 'peak_value', 'evaluation', 'loss'),
-  *('learning_rate', 'reset', 'tau', 'alpha', 'metric', 'metric_step'),
-  *('param_change', 'moment_norm_before', 'moment_norm_after'),
-  *('num_early_stops', 'note'),
-)
 
 
 def replace_file(path: pathlib.Path, content: bytes) -> None:

@@ -27,6 +27,7 @@ from helpers.documents import (
 from reset_cycles.cli import main as cli
 from reset_cycles.core import checks, horizon, schedules
 from reset_cycles.early_switching import (
+  COLUMNS,
   ChainLossRule,
   Progress,
   SmoothedLossRule,
@@ -217,6 +218,12 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   # .25 of the peak from the middle of a cycle on.
   rate, peak = float(dict(zip(steps, rates))['2']), params.cycles[0].peak
   np.testing.assert_allclose(rate, 0.25 * peak, rtol=1e-6)
+
+
+def test_the_page_on_extending_names_the_columns_of_every_run():
+  text = (ROOT / 'docs/extending.md').read_text()
+  said = text.partition('than those of every run:')[2].partition('. ')[0]
+  assert re.findall(r'`(\w+)`', said) == [*COLUMNS]
 
 
 @pytest.mark.usefixtures('fake_workload')

@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import pytest
 
 from helpers import fake_benchmark
-from helpers.replay import config_of, replay
+from helpers.replay import EASY, config_of, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.checks import replaced_at
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.early_switching import (
+  COLUMNS,
   AnyOf,
   ChainLossRule,
   Progress,
@@ -142,6 +143,22 @@ def test_every_field_is_checked():
     for kind in {kind for kind, _ in checked}
     for field in dataclasses.fields(kind)
   }
+
+
+class Named(SmoothedLossRule):
+  """A rule of one's own, with a column that every run has."""
+
+  columns = ('own', 'metric_step')
+
+
+@pytest.mark.parametrize('rule', (Named(), AnyOf((Named(), EASY))))
+def test_a_rule_with_a_column_that_every_run_has(rule):
+  said = (
+    'must be a rule whose columns have other names than metric_step; every run '
+    f'has the columns {", ".join(COLUMNS)}.'
+  )
+  with pytest.raises(ValueError, match=f'^switching=.*: {re.escape(said)}$'):
+    params_with(switching=rule)
 
 
 def test_settings_are_values():

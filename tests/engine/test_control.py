@@ -26,6 +26,7 @@ from reset_cycles.early_switching import (
   NotFinite,
   Progress,
   SmoothedLossRule,
+  Verdict,
 )
 from reset_cycles.engine import control as control_lib
 from reset_cycles.engine.state import clock_of, from_words, to_words
@@ -373,6 +374,23 @@ def test_the_event_names_which_of_the_rules_abandons_and_its_numbers():
     *((step, 0, 0) for step in seen[:-1]),
     (41, 1, 1),
   ]
+
+
+class Undeclared(NotFinite):
+  """Its terms, which are no columns, have names that an event has."""
+
+  def observe(self, state, evaluation, context):
+    names = ('loss', 'metric', 'metric_step', 'reason', 'num_early_stops')
+    return state, Verdict('why not', dict.fromkeys(names, -1.0))
+
+
+def test_what_an_event_says_of_itself_is_not_replaced_by_a_rules_terms():
+  params = make_params(switching=Undeclared())
+  events, *_ = replay(params, 6, [(2, 1.0, 0.25)], until=3)
+  names = ('metric', 'metric_step')
+  assert of(events, 'evaluation', 'loss', *names) == [(2, 1.0, 0.25, 2)]
+  names = (*names, 'reason', 'num_early_stops')
+  assert of(events, 'abandon', *names) == [(2, 0.25, 2, 'why not', 1)]
 
 
 def test_a_chains_loss_is_that_of_all_its_cycles():
