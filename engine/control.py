@@ -6,7 +6,7 @@ Pure functions of Python numbers. Where a cycle ends, `layout` says.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..core.chain import MOST_STEPS
@@ -149,16 +149,19 @@ def transition(
 def taken_in(
   control: Control, evaluations: Sequence[Evaluation], config: RunConfig
 ) -> tuple[Control, list[Row], Verdict]:
-  """The control, an event per evaluation, and the first verdict with a reason.
+  """The control, an event per evaluation, and a verdict.
 
-  Without one the verdict is empty.
+  The verdict is the first one with a reason, else the last one, whose reason is
+  empty. Its terms are the rule's own; those of S(t) beside it are in the events
+  of the evaluations only.
   """
   events, first = list[Row](), Verdict('', {})
   for evaluation in evaluations:
     before = control
-    control, verdict = observe(before, evaluation, config)
+    control, verdict, logged = observe(before, evaluation, config)
     numbers = {
       **verdict.terms,
+      **logged,
       'evaluation': control.num_evaluations,
       'loss': evaluation.loss,
       'metric': evaluation.metric,
@@ -173,19 +176,19 @@ def taken_in(
 
 def observe(
   control: Control, evaluation: Evaluation, config: RunConfig
-) -> tuple[Control, Verdict]:
+) -> tuple[Control, Verdict, Mapping[str, float]]:
   """The control after an evaluation, and the verdict on the current cycle.
 
-  Its terms are the rule's and, if they have none of S(t), those of S(t).
-  Whatever the rule says, a loss that is not finite is a reason to abandon. A
-  late evaluation of an earlier cycle is used for the intervals only. The way to
-  the target begins at the first evaluation whose metric is finite.
+  The third is the terms of S(t), if it is logged beside the rule. Whatever the
+  rule says, a loss that is not finite is a reason to abandon. A late evaluation
+  of an earlier cycle is used for the intervals only. The way to the target
+  begins at the first evaluation whose metric is finite.
   """
   rule, horizon = config.settings.switching, config.settings.horizon
   is_known = math.isfinite(control.first.metric)
   first = control.first if is_known else evaluation
   switching, smoothed = control.switching, control.smoothed
-  verdict = Verdict('', {})
+  verdict, logged = Verdict('', {}), dict[str, float]()
   is_of_cycle = evaluation.step > control.start or control.cycle == 1
   if is_of_cycle:
     start, end = control.start, control.end
@@ -197,8 +200,8 @@ def observe(
     context = Context(share, config.target, untrained)
     switching, verdict = rule.observe(switching, evaluation, context)
     if beside := logged_beside(rule):
-      smoothed, logged = beside.observe(smoothed, evaluation, context)
-      verdict = verdict._replace(terms={**verdict.terms, **logged.terms})
+      smoothed, unheard = beside.observe(smoothed, evaluation, context)
+      logged = {**unheard.terms}
     if not math.isfinite(evaluation.loss):
       verdict = verdict._replace(reason='loss is not finite')
   intervals = control.intervals.after(control.last, evaluation)
@@ -208,7 +211,7 @@ def observe(
     to_come = horizon.steps_to_come(intervals, seconds_left)
     planned_end = evaluation.step + to_come if to_come else planned_end
     planned_end = int(min(planned_end, config.most_steps))
-  return control._replace(
+  control = control._replace(
     num_evaluations=control.num_evaluations + is_of_cycle,
     last=evaluation,
     first=first,
@@ -217,7 +220,8 @@ def observe(
     smoothed=smoothed,
     intervals=intervals,
     planned_end=planned_end,
-  ), verdict
+  )
+  return control, verdict, logged
 
 
 def _better(best: Evaluation, new: Evaluation, rises: bool) -> Evaluation:

@@ -393,6 +393,18 @@ def test_what_an_event_says_of_itself_is_not_replaced_by_a_rules_terms():
   assert of(events, 'abandon', *names) == [(2, 0.25, 2, 'why not', 1)]
 
 
+def test_what_is_not_heard_is_no_number_of_an_abandoned_chain():
+  """S(t) beside progress is logged at the evaluation, and there alone."""
+  seen = (1, 11, 21, 31, 41)
+  events, *_ = judged((1.0,), seen, switching=Progress(), until=42)
+  evaluation, abandon = events[-4:-2]
+  assert evaluation['event'] == 'evaluation' and 'stopping' in evaluation
+  assert {*abandon} == {
+    *('global_step', 'event', 'cycle', 'reason', 'num_early_stops', 'metric'),
+    *('metric_step', 'progress', 'best_progress', 'missing', 'to_come'),
+  }
+
+
 def test_a_chains_loss_is_that_of_all_its_cycles():
   """l = L: the minimum of the first cycle stays that of the second one.
 
@@ -772,7 +784,7 @@ def test_only_a_full_reset_begins_a_new_chain(mode, is_finite, chain_start):
   # The chain lasts up to the horizon, and at least to the cycle's end, 12.
   for planned_end, share in ((16, 2 / 8), (12, 2 / 4), (9, 2 / 4)):
     moved = control._replace(planned_end=planned_end)
-    _, verdict = control_lib.observe(moved, Evaluation(10, 1.0, 0.1), config)
+    _, verdict, _ = control_lib.observe(moved, Evaluation(10, 1.0, 0.1), config)
     assert verdict.terms['to_come'] == 1 - share
 
 

@@ -28,7 +28,7 @@ def controls(count=40, **changes):
   for i in range(count):
     loss = math.nan if i == 30 else 1 / 3 - i * 1e-12
     evaluation = Evaluation(1 + 7 * i, loss, 0.1 + i * 1e-12, 6 + i / 3)
-    control, _ = control_lib.observe(control, evaluation, config)
+    control, *_ = control_lib.observe(control, evaluation, config)
     found.append(control)
   # Whole numbers are exact up to 2^53.
   return [*found, control._replace(planned_end=2**53 - 1)]
