@@ -92,6 +92,8 @@ def run(settings: str | None, **options: Any) -> int:
         for point in checked.points:
           tuned(in_force, point)
       stack.enter_context(experiment.entered(checked))
+      if in_force and run_options.resume_last_run:
+        training.check_settings(checked, in_force)
     interrupted.raise_pending()
     return training.run_trials(checked, interrupted)
 

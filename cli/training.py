@@ -17,10 +17,20 @@ import tqdm
 
 from ..console import errors
 from ..console.errors import RunFailed
+from ..engine import records
 from ..engine.records import CYCLES, SETTINGS, read_events
-from ..mini_algoperf import checkpoints, experiment, files, runner, user_code
+from ..engine.tuned import tuned
+from ..mini_algoperf import (
+  checkpoints,
+  experiment,
+  files,
+  runner,
+  tuning,
+  user_code,
+)
 from ..mini_algoperf.interrupts import Interrupts
 from ..mini_algoperf.trial import Trial, goes_on
+from ..schedule_params import ScheduleParams
 from ..views import run_plot
 from ..views.run_files import MetricTarget
 from ..views.story import sentences, value_text
@@ -64,6 +74,20 @@ def run_trials(checked: experiment.Experiment, interrupted: Interrupts) -> int:
     if status := _train(trial, log_dir, interrupted):
       return status
   return 0
+
+
+def check_settings(
+  checked: experiment.Experiment, settings: ScheduleParams
+) -> None:
+  """ValueError if a trial with a checkpoint was begun with other settings.
+
+  A resumed trial keeps the point of the search space that its folder has.
+  """
+  for log_dir, point in zip(checked.log_dirs, checked.points):
+    if checkpoints.checkpoint_paths(log_dir):
+      path = log_dir / tuning.HYPERPARAMETERS
+      kept = files.read_json(path) if path.exists() else point
+      records.check_settings(log_dir, schedule_params=tuned(settings, kept))
 
 
 def _train(trial: Trial, log_dir: pathlib.Path, interrupted: Interrupts) -> int:

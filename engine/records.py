@@ -77,6 +77,11 @@ def described(value: Any) -> str:
   return re.sub(' at 0x[0-9a-f]+', '', repr(value))
 
 
+def _as_text(written: Mapping[str, Any]) -> str:
+  plain = {name: as_plain(value) for name, value in written.items()}
+  return json.dumps(plain, indent=2, default=described) + '\n'
+
+
 class Records:
   """The files of a run and the benchmark's metrics logger."""
 
@@ -88,8 +93,7 @@ class Records:
     beside = logged_beside(settings.switching)
     logged = beside.columns if beside else ()
     self._columns = [*COLUMNS, *settings.switching.columns, *logged]
-    written = {'step_hint': step_hint, 'schedule_params': as_plain(settings)}
-    self._settings = json.dumps(written, indent=2, default=described) + '\n'
+    self._written = {'step_hint': step_hint, 'schedule_params': settings}
     self._chain = chain
     self._pieces = pieces_of(chain, [])
     self._picture = self._drawn([])
@@ -125,8 +129,9 @@ class Records:
       return
     self.folder = pathlib.Path(log).parent
     if global_step > 0:
-      _check_settings(self.folder / SETTINGS, self._settings)
-    self._write(SETTINGS, replace_file, self._settings.encode())
+      check_settings(self.folder, **self._written)
+    text = _as_text(self._written)
+    self._write(SETTINGS, replace_file, text.encode())
     if self._picture:
       self._write(PICTURE, replace_file, self._picture)
     self._write(CYCLES, self._add_rows, [], global_step)
@@ -199,13 +204,20 @@ def read_events(path: pathlib.Path) -> list[dict[str, str]]:
   return [row for row in rows if (row.get('global_step') or '').isdecimal()]
 
 
-def _check_settings(path: pathlib.Path, settings: str) -> None:
-  """Raises ValueError if the run that is resumed has other settings."""
+def check_settings(folder: pathlib.Path, **written: Any) -> None:
+  """Raises ValueError if the run in a folder was begun with other settings.
+
+  Args:
+    folder: of the run's files.
+    written: what to compare, by its name in the file of the settings, such as
+      schedule_params; that of a file that is missing or damaged is not known.
+  """
+  path = folder / SETTINGS
   try:
     recorded = json.loads(path.read_text())
   except (OSError, ValueError):
     return  # nothing to compare with
-  for name, value in json.loads(settings).items():
+  for name, value in json.loads(_as_text(written)).items():
     if recorded.get(name) != value:
       raise ValueError(
         f'{path}: the run in this folder was begun with another {name}; resume '

@@ -355,6 +355,24 @@ def test_a_bug_of_this_project_keeps_its_traceback(monkeypatch):
     cli.main(['run', '--workload=fake', '--max_global_steps=1'])
 
 
+@pytest.mark.parametrize('is_first', (False, True))
+def test_resuming_with_other_settings_is_refused(is_first, capsys):
+  """Those of a file, with the same state, after those in force, or before."""
+  pathlib.Path('other.json').write_text('{"label_smoothing": 0.25}')
+  other = ['--settings=other.json']
+  first, second = (other, []) if is_first else ([], other)
+  assert own(*first, '--max_global_steps=1') == 0
+  before = snapshot(pathlib.Path('runs'))
+  capsys.readouterr()
+  assert own(*second, '--resume_last_run') == 2
+  assert one_error(capsys) == (
+    f'{TRIAL.resolve()}/schedule_params.json: the run in this folder was begun '
+    'with another schedule_params; resume it with that one, or start a new '
+    'experiment.'
+  )
+  assert snapshot(pathlib.Path('runs')) == before
+
+
 def test_ctrl_c_and_resuming(capsys):
   assert run(submission='press_at=[7]') == 130
   # The step in which it was pressed is finished.

@@ -164,6 +164,21 @@ def test_a_resumed_trial_keeps_its_point_and_its_ruleset(space, capsys):
   )
 
 
+def test_a_resumed_trial_has_the_settings_of_its_point(space, capsys):
+  flags = ['--workload=fake', '--experiment_dir=runs', '--rng_seed=3', *FLAGS]
+  flags.append(write_own(''))
+  assert cli.main(['run', *flags, '--max_global_steps=1']) == 0
+  pathlib.Path('space.json').write_text('[{"alpha": 0.9}, {"alpha": 0.8}]')
+  flags += ['--resume_last_run', '--max_global_steps=2']
+  assert cli.main(['run', *flags]) == 0
+  other = [f for f in flags if not f.startswith('--submission_path')]
+  before = snapshot(TRIAL.parent)
+  capsys.readouterr()
+  assert cli.main(['run', *other]) == 2
+  assert 'was begun with another schedule_params' in capsys.readouterr().err
+  assert snapshot(TRIAL.parent) == before
+
+
 def test_another_search_space_does_not_resume_a_trial(space, capsys):
   assert run(*FLAGS, submission='interrupt_at=11') == 130
   pathlib.Path('space.json').write_text('[{"beta2": 0.9}, {"beta2": 0.8}]')
