@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 
-from helpers import loops
+from helpers import documents, loops
 from helpers.trees import assert_close, assert_same, host
 from reset_cycles import (
   LOOP,
@@ -21,6 +21,7 @@ from reset_cycles import (
 )
 from reset_cycles.any_optax.from_optax import FromOptax
 from reset_cycles.core.forms import VECTOR, matrix
+from reset_cycles.early_switching import ChainLossRule
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import EMA
 from reset_cycles.optimizers.peaks import RunStart, SpectralPeak
@@ -234,3 +235,21 @@ def test_settings_of_the_spectral_peak_need_matrices():
     settings_json.from_plain(plain, MUON)
   read = settings_json.from_plain({**plain, 'relative_peak': None}, MUON)
   assert read.optimizer == lion
+
+
+def test_a_loop_that_has_only_a_loss_as_its_page_says():
+  """Its optimizer and its peak are those of the default."""
+  page = documents.blocks(documents.ROOT / 'docs' / 'switching.md')
+  [code] = [block.text for block in page if block.language == 'python']
+  *begun, evaluated = code.splitlines()
+  names = {**globals(), 'init': loops.init}
+  exec('\n'.join(begun), names)
+  cycles = names['cycles']
+  expected = dataclasses.replace(MUON_LOOP, switching=ChainLossRule())
+  assert cycles.config.settings == expected
+  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 5)
+  names |= {'step': 4, 'loss': 0.5, 'state': state}
+  exec(evaluated, names)
+  [event] = names['events']
+  numbers = [event.numbers[name] for name in ('metric_step', 'loss', 'metric')]
+  assert (event.kind, numbers) == ('evaluation', [5, 0.5, 0.5])
