@@ -21,6 +21,7 @@ from ..engine.control import Transition, taken_in
 from ..engine.driver import Driver, Outcome, standing
 from ..engine.events import event, start_event
 from ..engine.model_reset import Model
+from ..engine.records import described
 from ..engine.state import Control, RunConfig
 from ..optimizers.clocked import TRANSFORMATION, ClockedState
 from ..optimizers.peaks import RunStart
@@ -30,7 +31,12 @@ from .events import Event, event_of
 from .fresh_models import fresh_models
 from .parameters import parameter_forms
 from .placement import Placement, first_state, placed
-from .schedule_free import is_muon_in, schedule_free_muon, with_averages
+from .schedule_free import (
+  is_average_in,
+  is_muon_in,
+  schedule_free_muon,
+  with_averages,
+)
 from .settings import Tau, attempt, loop_settings
 from .stages import (
   STAGE_TAU,
@@ -169,6 +175,14 @@ class Cycles:
     trainer = training(optimizer, params, stage, schedules, frozen, answers)
     check_precision('make_params', params, trainer.frozen)
     inner = jax.eval_shape(trainer.begin, params)
+    if optimizer is not None:
+      must_be = (
+        'one that trains the parameters that it is given: an average of this '
+        'project goes into settings, dataclasses.replace(LOOP, optimizer=…), '
+        'and ScheduleFreeMuon() is inside without optimizer='
+      )
+      is_plain = not is_average_in(inner)
+      check(is_plain, 'optimizer', described(optimizer), must_be)
     must_be = (
       'a number with schedule_free_muon inside optimizer=…; without optimizer= '
       'the cycles have it inside, with a peak that suits it'

@@ -202,6 +202,12 @@ def is_muon_in(opt_state: Any) -> bool:
   return any(isinstance(x, ScheduleFreeState) for x in _states_in(opt_state))
 
 
+def is_average_in(opt_state: Any) -> bool:
+  """Whether a state of `Averaged` is in it, whose gradient is not at x."""
+  is_average = lambda node: isinstance(node, AveragedState)
+  return any(map(is_average, tree_leaves(opt_state, is_leaf=is_average)))
+
+
 def _states_in(opt_state: Any) -> list[Any]:
   """The states of Schedule-Free in it, ours or optax's."""
   nodes = tree_leaves(opt_state, is_leaf=_is_state)

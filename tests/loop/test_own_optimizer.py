@@ -198,11 +198,15 @@ def test_an_average_of_optax_is_evaluated():
       'peak=None: must be a number with schedule_free_muon inside optimizer=',
     ),
     (
+      {'optimizer': lambda rate: EMA(AdamW()).build(Step(rate)), 'peak': 0.1},
+      'must be one that trains the parameters that it is given',
+    ),
+    (
       {'settings': MUON, 'target': 0.8, 'optimizer': optax.adamw},
       r'relative_peak=SpectralPeak\(.*: must be None with an optimizer that',
     ),
   ),
-  ids=range(8),
+  ids=range(9),
 )
 def test_what_does_not_go_together_is_refused(changes, message):
   with pytest.raises(ValueError, match=message):
