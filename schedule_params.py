@@ -87,8 +87,15 @@ class ScheduleParams(Checked):
       'one of matrices, such as ScheduleFreeMuon(), where relative_peak is a '
       'SpectralPeak; with another one give relative_peak and peaks that suit it'
     )
-    is_pair = not is_spectral or self.optimizer.needs_forms()
-    check(is_pair, 'optimizer', self.optimizer, must_be)
+    has_matrices = self.optimizer.needs_forms()
+    check(not is_spectral or has_matrices, 'optimizer', self.optimizer, must_be)
+    is_adams = isinstance(self.relative_peak, RelativePeak)
+    must_be = (
+      'a SpectralPeak, or None with peaks that suit it, where the optimizer is '
+      'one of matrices, such as ScheduleFreeMuon(); MUON and MUON_LOOP have both'
+    )
+    is_pair = not is_adams or not has_matrices
+    check(is_pair, 'relative_peak', self.relative_peak, must_be)
 
 
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft

@@ -81,6 +81,14 @@ def loop_settings(
   check(tau is None or isinstance(reset, SoftReset), 'reset', reset, must_be)
   if optimizer is not None:
     _check_pair(optimizer, settings, peak)
+  elif peak is None and settings.relative_peak is None:
+    is_adams = settings.cycles == LOOP.cycles
+    must_be = (
+      'a number where an optimizer of matrices is put into LOOP, whose peaks '
+      "are AdamW's; MUON_LOOP has ScheduleFreeMuon() with peaks that suit it"
+    )
+    is_pair = not is_adams or not settings.optimizer.needs_forms()
+    check(is_pair, 'peak', peak, must_be)
   if optimizer is not None or peak is not None:
     settings = replace(settings, relative_peak=None)
   return settings if peak is None else with_peak(settings, peak)
@@ -96,8 +104,9 @@ def _check_pair(
     settings, peak: see `Cycles`.
   """
   must_be = (
-    'one of optax; ScheduleFreeMuon() is inside without optimizer=, and others '
-    'of this project go into settings: dataclasses.replace(LOOP, optimizer=…)'
+    'one of optax; ScheduleFreeMuon() is inside without optimizer=, and goes '
+    'with other numbers into settings, dataclasses.replace(MUON_LOOP, '
+    'optimizer=…); so do others of this project, into LOOP'
   )
   check(not hasattr(optimizer, 'build'), 'optimizer', optimizer, must_be)
   rule = settings.relative_peak

@@ -181,7 +181,7 @@ def test_an_average_of_optax_is_evaluated():
 @pytest.mark.parametrize(
   ('changes', 'message'),
   (
-    ({'optimizer': ScheduleFreeMuon()}, 'must be one of optax; ScheduleFreeM'),
+    ({'optimizer': ScheduleFreeMuon()}, r'dataclasses.replace\(MUON_LOOP, opt'),
     ({'optimizer': AdamW()}, 'must be one of optax; ScheduleFreeMuon'),
     ({'optimizer': ScheduleFreeMuon}, 'must be a callable of learning_rate'),
     (
@@ -257,3 +257,24 @@ def test_a_loop_that_has_only_a_loss_as_its_page_says():
   [event] = names['events']
   numbers = [event.numbers[name] for name in ('metric_step', 'loss', 'metric')]
   assert (event.kind, numbers) == ('evaluation', [5, 0.5, 0.5])
+
+
+def test_an_optimizer_of_matrices_needs_peaks_of_its_own():
+  muon = ScheduleFreeMuon()
+  message = (
+    r'relative_peak=RelativePeak\(.*must be a SpectralPeak, or None with'
+  )
+  with pytest.raises(ValueError, match=message):
+    dataclasses.replace(SOFT_RESET, optimizer=muon)
+  with pytest.raises(ValueError, match=message):
+    settings_json.from_plain({'relative_peak': {'class': 'RelativePeak'}}, MUON)
+  loop = dataclasses.replace(LOOP, optimizer=muon)
+  with pytest.raises(
+    ValueError, match='peak=None: must be a number where an op'
+  ):
+    told(settings=loop)
+  peaks = lambda cycles: [c.peak for c in cycles.config.settings.cycles]
+  assert peaks(told(settings=loop, peak=0.05)) == [0.05] * 4
+  # Peaks that somebody has written for it.
+  own = dataclasses.replace(MUON_LOOP, relative_peak=None)
+  assert peaks(told(settings=own)) == [0.08] * 4
