@@ -92,7 +92,7 @@ class ScheduleParams(Checked):
     is_adams = isinstance(self.relative_peak, RelativePeak)
     must_be = (
       'a SpectralPeak, or None with peaks that suit it, where the optimizer is '
-      'one of matrices, such as ScheduleFreeMuon(); MUON and MUON_LOOP have both'
+      'one of matrices, such as ScheduleFreeMuon(); MUON has both'
     )
     is_pair = not is_adams or not has_matrices
     check(is_pair, 'relative_peak', self.relative_peak, must_be)
