@@ -29,6 +29,7 @@ from ..schedule_params import ScheduleParams
 from .devices import LoopDevices
 from .events import Event, event_of
 from .fresh_models import fresh_models
+from .frozen import frozen_among, without
 from .parameters import parameter_forms
 from .placement import Placement, first_state, placed
 from .schedule_free import (
@@ -124,8 +125,8 @@ class Cycles:
         optax.inject_hyperparams; None for the settings' own.
       peak: learning rate of the first cycle's peak; the peaks of the others
         keep their ratio to it. None: as the settings have it, .0025 in `LOOP`;
-        with the settings' own optimizer by their relative_peak, from a fresh
-        model and num_steps.
+        with the settings' own optimizer by their relative_peak, from num_steps
+        and what a fresh model has that is not frozen.
       target: the metric to reach; None if none is known. Then soft resets need
         `tau`. The way to a target of 0 or less is measured from the first
         evaluation.
@@ -167,12 +168,13 @@ class Cycles:
     answers: tuple[Answer, ...] = ()
     if asks or matrices is not None or loss_fn is not None:
       answers = parameter_forms(params, matrices, loss_fn, lambda: fresh(0)[0])
+    is_kept = frozen_among(params, frozen)
     if rule is not None:
       forms = tuple(answer.form for answer in answers) or None
       made = jax.tree_util.tree_map(jnp.asarray, fresh(1)[0])
       start = RunStart(LoopDevices(made).get(made), forms, num_steps)
-      stage = with_first_peak(stage, rule.peak(start))
-    trainer = training(optimizer, params, stage, schedules, frozen, answers)
+      stage = with_first_peak(stage, rule.peak(without(is_kept, start)))
+    trainer = training(optimizer, params, stage, schedules, is_kept, answers)
     check_precision('make_params', params, trainer.frozen)
     inner = jax.eval_shape(trainer.begin, params)
     if optimizer is not None:

@@ -1,16 +1,72 @@
-"""The chain's own optimizer, kept off the parameters that are frozen."""
+"""The parameters that are frozen, which the chain's own optimizer leaves."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import optax
-from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from jax.tree_util import (
+  keystr,
+  tree_flatten,
+  tree_flatten_with_path,
+  tree_leaves,
+  tree_map,
+  tree_unflatten,
+)
 
+from ..core.checks import check
+from ..engine.records import described
+from ..optimizers.peaks import RunStart
 from ..optimizers.roles import RoleOf
 from ..optimizers.step import Optimizer, Step
+from .settings import attempt
+
+IsFrozen = Callable[[str], bool]  # of the path of a parameter, "['bias']"
+
+
+def frozen_among(
+  params: Any, frozen: IsFrozen | None
+) -> tuple[bool, ...] | None:
+  """Of each parameter, in order, whether it is frozen.
+
+  Args:
+    params: tree of jax.ShapeDtypeStruct.
+    frozen: see `Cycles`.
+
+  Returns:
+    None where nobody says what is frozen.
+
+  Raises:
+    ValueError: for a function that cannot work, or that freezes all.
+  """
+  if frozen is None:
+    return None
+  paths = [path for path, _ in tree_flatten_with_path(params)[0]]
+
+  def ask(is_one: Any) -> tuple[bool, ...]:
+    return tuple(bool(is_one(keystr(path))) for path in paths)
+
+  must_be = 'a function of the path of a parameter'
+  answers: tuple[bool, ...] = attempt('frozen', frozen, must_be, ask)
+  must_be = 'False for at least one parameter'
+  check(not all(answers), 'frozen', described(frozen), must_be)
+  return answers
+
+
+def without(is_kept: Sequence[bool] | None, start: RunStart) -> RunStart:
+  """What a run begins with, but for the parameters that are kept."""
+  if is_kept is None:
+    return start
+  is_trained = [not is_frozen for is_frozen in is_kept]
+  params = [*itertools.compress(tree_leaves(start.params), is_trained)]
+  forms = start.forms
+  if forms is not None:
+    forms = tuple(itertools.compress(forms, is_trained))
+  return start._replace(params=params, forms=forms)
 
 
 @dataclasses.dataclass(frozen=True)

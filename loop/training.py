@@ -20,7 +20,6 @@ from ..core.checks import check, check_part
 from ..core.forms import Answer
 from ..core.schedules import Constant, PlannedCycle, Shape
 from ..engine.model_reset import role_in
-from ..engine.records import described
 from ..optimizers.at_gradient import AtGradient
 from ..optimizers.average import Averaged
 from ..optimizers.clocked import clocked
@@ -31,8 +30,6 @@ from ..soft_reset import Cyclic, FullReset
 from .frozen import Unfrozen
 from .settings import attempt
 from .stages import Stage
-
-IsFrozen = Callable[[str], bool]  # of the path of a parameter, "['bias']"
 
 
 class Training(NamedTuple):
@@ -52,15 +49,16 @@ def training(
   params: Any,
   stage: Stage,
   schedules: Mapping[str, Shape] | None,
-  frozen: IsFrozen | None,
+  is_kept: tuple[bool, ...] | None,
   answers: Sequence[Answer],
 ) -> Training:
   """Looks at an optimizer, and puts it into the cycles of a stage.
 
   Args:
-    optimizer, schedules, frozen: see `Cycles`.
+    optimizer, schedules: see `Cycles`.
     params: tree of jax.ShapeDtypeStruct.
     stage: the first one.
+    is_kept: see `frozen_among`.
     answers: what the parameters are; empty where nobody asks.
 
   Raises:
@@ -68,11 +66,6 @@ def training(
   """
   settings, cycles = stage.config.settings, stage.config.chain.cycles
   paths = [path for path, _ in tree_flatten_with_path(params)[0]]
-
-  is_kept = _answers('frozen', frozen, paths)
-  must_be = 'False for at least one parameter'
-  is_some = is_kept is None or not all(is_kept)
-  check(is_some, 'frozen', described(frozen), must_be)
 
   # How the optimizer is built.
   named = chosen = optimizer
@@ -128,21 +121,6 @@ def training(
     role_of=role_in(roles.__getitem__, frozenset(kept)),
     lacks=lacks if doubtful else '',
   )
-
-
-def _answers(
-  name: str, value: IsFrozen | None, paths: Sequence[Any]
-) -> tuple[bool, ...] | None:
-  """The answer of an argument for each parameter; None without an argument."""
-  if value is None:
-    return None
-
-  def ask(is_one: Any) -> tuple[bool, ...]:
-    return tuple(bool(is_one(keystr(path))) for path in paths)
-
-  must_be = 'a function of the path of a parameter'
-  answers: tuple[bool, ...] = attempt(name, value, must_be, ask)
-  return answers
 
 
 def _scheduled(

@@ -11,7 +11,7 @@ import pytest
 
 from helpers import documents, loops
 from helpers.trees import assert_close, assert_same, host
-from reset_cycles.loop import State
+from reset_cycles.loop import Cycles, State
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import EMA
 from reset_cycles.optimizers.schedule_free import (
@@ -134,6 +134,24 @@ def test_the_chains_own_optimizer_leaves_what_is_frozen_alone(name, dtype):
       other, _ = alone.after_evaluation(4, 1.0, 0.4, other)
   leaves = jax.tree_util.tree_leaves
   assert_same(leaves(state.opt_state), leaves(other.opt_state))
+
+
+def test_the_peak_is_that_of_what_is_trained():
+  """A body a hundred times as large changes nothing while it is frozen."""
+
+  def large(key):
+    params = loops.init(key)
+    hidden = {name: 100 * leaf for name, leaf in params['hidden'].items()}
+    return {**params, 'hidden': hidden}
+
+  is_body = lambda path: path.startswith("['hidden']")
+  told = {'num_steps': 40, 'matrices': lambda path: None}
+  cycles = Cycles(make_params=large, frozen=is_body, **told)
+  key = jax.random.fold_in(jax.random.PRNGKey(0), 1)
+  kernel = np.asarray(loops.init(key)['output']['kernel'], float)
+  peak = 0.08 * math.sqrt(len(kernel) * np.mean(kernel**2))
+  rates = np.asarray(cycles.schedule(np.arange(40)))
+  assert rates.max() == pytest.approx(peak, rel=1e-6)
 
 
 def test_an_average_of_ones_own_follows_the_page():
