@@ -377,8 +377,10 @@ class Cycles:
   def schedule(self) -> Chain:
     """The planned learning rate, as an `optax.Schedule` of the step alone.
 
-    For those who want the chain's rate without resets: no evaluation moves it,
-    and after num_steps it stays what it is at the end.
+    For those who want the chain's rate without resets, in the optimizer that
+    the cycles have been given: Cycles(optimizer=optax.adamw, …).schedule is for
+    optax.adamw. Without optimizer=, its peak is Muon's. No evaluation moves the
+    rate, and after num_steps it stays what it is at the end.
     """
     return self._stage.plan
 

@@ -148,6 +148,13 @@ def test_by_default_it_is_muon_at_the_peak_of_the_fresh_weights(
   assert peak == pytest.approx(shared)
 
 
+def test_the_schedule_has_the_peak_of_the_optimizer_at_hand():
+  """Not that of Muon, which AdamW does not survive."""
+  largest = lambda cycles: np.asarray(cycles.schedule(np.arange(40))).max()
+  assert largest(told(optimizer=optax.adamw)) == pytest.approx(0.0025)
+  assert largest(told(optimizer=optax.adamw, peak=0.01)) == pytest.approx(0.01)
+
+
 def test_the_peak_is_saved_with_the_state():
   """It belongs to the run: another model of the same shapes has another one."""
   cycles, later = told(), told(key=jax.random.PRNGKey(3))
