@@ -11,7 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from jax.tree_util import (
+  keystr,
+  tree_flatten,
+  tree_flatten_with_path,
+  tree_leaves,
+  tree_map,
+  tree_unflatten,
+)
 from jax.typing import ArrayLike
 
 from ..core.checks import check, check_count, check_number, check_precision
@@ -101,7 +108,8 @@ def schedule_free_muon(
 
   Raises:
     ValueError: for an argument that cannot work; in `init`, for parameters of
-      float16, and where no learning_rate is given and no parameter is a matrix.
+      float16, for integers and what is no array, and where no learning_rate is
+      given and no parameter is a matrix.
 
   Sources: see `Averaged`, `Muon` and `SpectralPeak`.
   """
@@ -120,6 +128,7 @@ def schedule_free_muon(
   def init(params: Any) -> ScheduleFreeState:
     shapes, answers = _shapes_of(params), forms_of(params)
     check_precision('params', shapes)
+    _check_trainable(shapes)
     if guess := guess_among(answers, shapes):
       warnings.warn(f'{guess} (matrices=… or loss_fn=… tell it)', stacklevel=2)
     forms = tuple(answer.form for answer in answers)
@@ -260,6 +269,14 @@ def _check_arguments(
   check(share < 1.0, 'one_minus_beta1', share, must_be)
 
 
+def _check_trainable(shapes: Any) -> None:
+  """Raises ValueError for a parameter that a step would round."""
+  for path, leaf in tree_flatten_with_path(shapes)[0]:
+    must_be = 'a float: leave what is not trained out, as by optax.masked'
+    is_float = jnp.issubdtype(leaf.dtype, jnp.inexact)
+    check(is_float, f'dtype of params{keystr(path)}', str(leaf.dtype), must_be)
+
+
 def _shapes_of(params: Any) -> Any:
   """The shapes of parameters, without the variables of nnx around them.
 
@@ -267,6 +284,8 @@ def _shapes_of(params: Any) -> Any:
   """
 
   def shape(leaf: Any) -> jax.ShapeDtypeStruct:
+    must_be = 'an array, such as jnp.asarray(1.0)'
+    check(hasattr(leaf, 'dtype'), 'a leaf of params', leaf, must_be)
     return jax.ShapeDtypeStruct(jnp.shape(leaf), leaf.dtype)
 
   def bare(node: Any) -> Any:

@@ -181,6 +181,16 @@ def test_wrong_arguments_are_refused(arguments, message):
     (muon, {'b': jnp.ones(3)}, 'learning_rate=None: must be a number or a sch'),
     (muon, {'w': jnp.ones((2, 3), jnp.float16)}, r"dtype of params\['w'\]"),
     (
+      muon,
+      {'n': jnp.int32(7), 'w': jnp.ones((2, 3))},
+      r"dtype of params\['n'\]='int32': must be a float: leave what is not",
+    ),
+    (
+      muon,
+      {'b': 1.0, 'w': jnp.ones((2, 3))},
+      'a leaf of params=1.0: must be an array',
+    ),
+    (
       functools.partial(muon, loss_fn=lambda params: params['none']),
       {'w': jnp.ones((2, 3))},
       r"loss_fn=.*\('none'\): must be a function of the parameters",
@@ -191,7 +201,7 @@ def test_wrong_arguments_are_refused(arguments, message):
       r"matrices=.*a Form, True, False or None for \['w'\]",
     ),
   ),
-  ids=('no matrix', 'float16', 'loss_fn', 'matrices'),
+  ids=('no matrix', 'float16', 'integer', 'scalar', 'loss_fn', 'matrices'),
 )
 def test_init_refuses_what_it_cannot_train(make, params, message):
   with pytest.raises(ValueError, match=message):
