@@ -191,7 +191,7 @@ def schedule_free_eval_params(opt_state: Any, params: Any) -> Any:
     A tree like params, in their types.
 
   Raises:
-    ValueError: if no such state is in it.
+    ValueError: if no such state is in it, or those of several models are.
   """
   must_be = "one with a state of schedule_free_muon's init in it"
   has_state = bool(_states_in(opt_state))
@@ -234,6 +234,9 @@ def _is_variable(node: Any) -> bool:
 
 def _evaluated(state: Any, params: Any) -> Any:
   """The parameters, x in the place of those that a state averages."""
+  shape = getattr(state.b1, 'shape', ())
+  must_be = '() in one model: vmap this call over the models of an ensemble'
+  check(shape == (), 'shape of b1', shape, must_be)
   nothing = tree_map(lambda _: optax.MaskedNode(), state.z)  # as in optax's
   copies = getattr(state, 'copies', nothing)
 

@@ -325,6 +325,8 @@ def test_an_ensemble():
 
   for _ in range(STEPS):
     params, state = step(params, state)
+  with pytest.raises(ValueError, match=r'shape of b1=\(3,\): .*vmap this call'):
+    schedule_free_eval_params(state, params)
   x = jax.vmap(schedule_free_eval_params)(state, params)
   for i, size in enumerate(sizes):
     alone, own = trained(tx, start=map_(lambda p, s=size: s * p, START))
