@@ -252,17 +252,17 @@ def _evaluated(state: Any, params: Any) -> Any:
 def _check_arguments(
   learning_rate: Any, num_steps: Any, optimizer: Any
 ) -> None:
-  # optax.inject_hyperparams makes arrays of numbers.
   if isinstance(learning_rate, (jax.Array, np.ndarray)):
     shape = learning_rate.shape
     check(shape == (), 'shape of learning_rate', shape, '(), as of a number')
-  elif learning_rate is not None and not callable(learning_rate):
-    check_number('learning_rate', learning_rate, '[0, inf)')
+  is_number = learning_rate is not None and not callable(learning_rate)
+  if is_number and not _is_traced(learning_rate):
+    check_number('learning_rate', _value(learning_rate), '[0, inf)')
   if num_steps is not None:
     must_be = 'None where a learning_rate is given'
     check(learning_rate is None, 'num_steps', num_steps, must_be)
-    if not isinstance(num_steps, jax.Array):
-      check_count('num_steps', num_steps)
+    if not _is_traced(num_steps):
+      check_count('num_steps', _value(num_steps))
   is_muon = isinstance(optimizer, Averaged) and isinstance(
     optimizer.inner, Muon
   )
@@ -270,6 +270,17 @@ def _check_arguments(
   share = optimizer.one_minus_beta1
   must_be = 'below 1: at 1, y is z, and tells nothing of the average'
   check(share < 1.0, 'one_minus_beta1', share, must_be)
+
+
+def _is_traced(number: Any) -> bool:
+  """Whether it has no value yet, as an injected number in a compiled step."""
+  return isinstance(number, jax.core.Tracer)
+
+
+def _value(number: Any) -> Any:
+  """The Python number in an array: optax.inject_hyperparams makes arrays."""
+  is_array = isinstance(number, (jax.Array, np.ndarray))
+  return number.item() if is_array and number.shape == () else number
 
 
 def _check_trainable(shapes: Any) -> None:

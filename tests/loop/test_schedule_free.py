@@ -159,6 +159,13 @@ EMA = Averaged(ScheduleFreeMuon().inner, one_minus_beta1=1.0)
     ({'learning_rate': -1.0}, r'learning_rate=-1.0: must be a number in \[0'),
     ({'learning_rate': 'fast'}, "learning_rate='fast': must be a number"),
     ({'learning_rate': np.ones(2)}, r'shape of learning_rate=\(2,\): must be'),
+    ({'learning_rate': jnp.float32(-1.0)}, 'learning_rate=-1.0: must be a num'),
+    (
+      {'learning_rate': np.array(np.nan)},
+      'learning_rate=nan: must be a number',
+    ),
+    ({'num_steps': jnp.int32(-5)}, 'num_steps=-5: must be a whole number'),
+    ({'num_steps': np.array(9.5)}, 'num_steps=9.5: must be a whole number'),
     ({'num_steps': 0}, 'num_steps=0: must be a whole number of at least 1'),
     (
       {'num_steps': 9, 'learning_rate': 0.1},
