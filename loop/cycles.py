@@ -49,6 +49,7 @@ from .stages import (
 from .states import (
   State,
   check_alive,
+  check_optimizer,
   contents,
   types_of,
   whole_step,
@@ -227,7 +228,11 @@ class Cycles:
     chain's own optimizer is computed from these and the optimizer's state, and
     so is that of `optax.contrib.schedule_free`. A loop that evaluates
     state.params instead still trains right.
+
+    Raises:
+      ValueError: for a state of another optimizer.
     """
+    check_optimizer(state.opt_state, self._like.opt_state)
     params = self._training.evaluated(state)
     return with_averages(state.opt_state.inner, params)
 

@@ -127,6 +127,17 @@ def types_of(params: Any) -> list[Any]:
   return [getattr(leaf, 'dtype', None) for leaf in tree_leaves(params)]
 
 
+def check_optimizer(opt_state: Any, like: Any) -> None:
+  """Raises ValueError if the leaves of a state are not those of another one."""
+  must_be = "of these cycles' optimizer, as optimizer.init makes it"
+  paths, expected = (
+    [keystr(path) for path, _ in tree_flatten_with_path(state)[0]]
+    for state in (opt_state, like)
+  )
+  name = type(getattr(opt_state, 'inner', opt_state)).__name__
+  check(paths == expected, 'state.opt_state', name, must_be)
+
+
 def check_alive(state: Any) -> None:
   """Raises ValueError if a reset has donated the state.
 

@@ -185,6 +185,15 @@ def test_an_average_of_optax_is_evaluated():
   assert plain.eval_params(state) is state.params
 
 
+def test_a_state_of_other_cycles_has_no_average_here():
+  """Without a check, the ones would give y, the others an AttributeError."""
+  muon, adam = told(), told(optimizer=optax.adam)
+  message = "state.opt_state='.*': must be of these cycles' optimizer, as opt"
+  for cycles, others in ((muon, adam), (adam, muon)):
+    with pytest.raises(ValueError, match=message):
+      cycles.eval_params(loops.start(others))
+
+
 @pytest.mark.parametrize(
   ('changes', 'message'),
   (
