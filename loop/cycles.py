@@ -127,7 +127,8 @@ class Cycles:
       peak: learning rate of the first cycle's peak; the peaks of the others
         keep their ratio to it. None: as the settings have it, .0025 in `LOOP`;
         with the settings' own optimizer by their relative_peak, from num_steps
-        and what a fresh model has that is not frozen.
+        and what a fresh model has that is not frozen; with SpectralPeak at
+        least one matrix.
       target: the metric to reach; None if none is known. Then soft resets need
         `tau`. The way to a target of 0 or less is measured from the first
         evaluation.
@@ -174,7 +175,11 @@ class Cycles:
       forms = tuple(answer.form for answer in answers) or None
       made = jax.tree_util.tree_map(jnp.asarray, fresh(1)[0])
       start = RunStart(LoopDevices(made).get(made), forms, num_steps)
-      stage = with_first_peak(stage, rule.peak(without(is_kept, start)))
+      start = without(is_kept, start)
+      must_be = 'a number where no parameter that is trained is a matrix'
+      is_told = any(form.is_matrix for form in start.forms or ())
+      check(is_told or not rule.needs_forms(), 'peak', peak, must_be)
+      stage = with_first_peak(stage, rule.peak(start))
     trainer = training(optimizer, params, stage, schedules, is_kept, answers)
     check_precision('make_params', params, trainer.frozen)
     inner = jax.eval_shape(trainer.begin, params)

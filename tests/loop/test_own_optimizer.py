@@ -214,6 +214,10 @@ def test_a_state_of_other_cycles_has_no_average_here():
       'peak=None: must be a number with schedule_free_muon inside optimizer=',
     ),
     (
+      {'make_params': lambda key: {'bias': jax.random.normal(key, (3,))}},
+      'peak=None: must be a number where no parameter that is trained is a',
+    ),
+    (
       {'optimizer': lambda rate: EMA(AdamW()).build(Step(rate)), 'peak': 0.1},
       'must be one that trains the parameters that it is given',
     ),
@@ -222,7 +226,7 @@ def test_a_state_of_other_cycles_has_no_average_here():
       r'relative_peak=SpectralPeak\(.*: must be None with an optimizer that',
     ),
   ),
-  ids=range(9),
+  ids=range(10),
 )
 def test_what_does_not_go_together_is_refused(changes, message):
   with pytest.raises(ValueError, match=message):
