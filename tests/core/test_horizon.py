@@ -138,7 +138,7 @@ def test_the_horizon_is_the_smaller_of_time_and_most_steps(
   control = control_lib.start(config)
   for step, seconds in ((1, 60.0), (101, 70.0)):
     evaluation = Evaluation(step, 1.0, 0.1, seconds)
-    control, _ = control_lib.observe(control, evaluation, config)
+    control, _, _ = control_lib.observe(control, evaluation, config)
   assert control.planned_end == expected
 
 
