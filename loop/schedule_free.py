@@ -40,7 +40,7 @@ from ..optimizers.schedule_free import ScheduleFreeMuon
 from ..optimizers.step import Step
 from .parameters import OfPath, parameter_forms
 
-# Those of the setting in force.
+# The numbers of the setting in force.
 _OPTIMIZER = ScheduleFreeMuon()
 _PEAK = SpectralPeak()
 
@@ -117,13 +117,13 @@ def schedule_free_muon(
   at_gradient = AtGradient(optimizer)
 
   @functools.lru_cache(maxsize=8)
-  def told(structure: Any, shapes: Sequence[Any]) -> tuple[Answer, ...]:
+  def answers_of(structure: Any, shapes: Sequence[Any]) -> tuple[Answer, ...]:
     params = tree_unflatten(structure, shapes)
     return parameter_forms(params, matrices, loss_fn)
 
   def forms_of(params: Any) -> tuple[Answer, ...]:
     leaves, structure = tree_flatten(_shapes_of(params))
-    return told(structure, tuple(leaves))
+    return answers_of(structure, tuple(leaves))
 
   def init(params: Any) -> ScheduleFreeState:
     shapes, answers = _shapes_of(params), forms_of(params)
@@ -135,8 +135,8 @@ def schedule_free_muon(
     peak = None
     if learning_rate is None:
       must_be = 'a number or a schedule where no parameter is a matrix'
-      is_told = not forms or any(form.is_matrix for form in forms)
-      check(is_told, 'learning_rate', learning_rate, must_be)
+      has_size = not forms or any(form.is_matrix for form in forms)
+      check(has_size, 'learning_rate', learning_rate, must_be)
       peak = _peak_of(params, forms, num_steps)
     wide = widened(params)
     step = Step(jnp.float32(0), forms=forms)
@@ -314,8 +314,8 @@ def _peak_of(params: Any, forms: tuple[Form, ...], num_steps: Any) -> jax.Array:
 
   @jax.jit
   def peak(leaves: Any) -> jax.Array:
-    found = _PEAK.peak_in(jnp, RunStart(leaves, forms, num_steps))
-    found = jnp.asarray(found, jnp.float32)
-    return jnp.where(jnp.isfinite(found), found, _PEAK.share)
+    rate = _PEAK.peak_in(jnp, RunStart(leaves, forms, num_steps))
+    rate = jnp.asarray(rate, jnp.float32)
+    return jnp.where(jnp.isfinite(rate), rate, _PEAK.share)
 
   return peak(tree_leaves(params))

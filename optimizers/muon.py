@@ -109,7 +109,9 @@ class MatrixState(NamedTuple):
   """What is kept of the gradients of the matrices."""
 
   trace: Any  # m, the mean of the gradients
-  norms: Any  # n, the mean of their norms; shape=(matrices,) for a parameter
+  # n, the mean of their norms; shape=(matrices,) for a parameter. Empty with a
+  # coherence of 0, which does not ask.
+  norms: Any
 
 
 def _orthogonal(
@@ -127,10 +129,9 @@ def _orthogonal(
     return forms or [by_shape(leaf.shape) for leaf in leaves]
 
   def init(params: Any) -> MatrixState:
-    leaves, structure = tree_flatten(params)
-    norms = map(jnp.zeros_like, _norms(leaves, forms_of(leaves)))
-    trace = tree_map(jnp.zeros_like, params)
-    return MatrixState(trace, tree_unflatten(structure, norms))
+    leaves = tree_leaves(params) if power else []
+    norms = [*map(jnp.zeros_like, _norms(leaves, forms_of(leaves)))]
+    return MatrixState(tree_map(jnp.zeros_like, params), norms)
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
     del params
@@ -139,13 +140,11 @@ def _orthogonal(
     usable = lambda g, m: jnp.where(jnp.all(jnp.isfinite(g)), g, m)
     grads = tree_map(usable, grads, state.trace)
     trace = averaged(state.trace, grads, mu)
-    sizes = _norms(tree_leaves(grads), forms)
-    norms = averaged(state.norms, tree_unflatten(structure, sizes), mu)
+    norms = state.norms
     steps = _turned(tree_leaves(averaged(trace, grads, mu)), forms, step)
     if power:
-      coherences = map(
-        _ratio, _norms(tree_leaves(trace), forms), tree_leaves(norms)
-      )
+      norms = averaged(norms, _norms(tree_leaves(grads), forms), mu)
+      coherences = map(_ratio, _norms(tree_leaves(trace), forms), norms)
       steps = [
         _times(c**power, matrices, form)
         for c, matrices, form in zip(coherences, steps, forms)

@@ -133,18 +133,18 @@ def _log_sizes(xp: Any, stack: Any) -> Any:
   """
   stack = xp.asarray(stack, float)
   largest = xp.max(xp.abs(stack), axis=(1, 2), keepdims=True)
-  is_told = xp.isfinite(largest) & (largest > 0)
-  parts = xp.where(is_told, stack, 1.0) / xp.where(is_told, largest, 1.0)
+  is_usable = xp.isfinite(largest) & (largest > 0)
+  parts = xp.where(is_usable, stack, 1.0) / xp.where(is_usable, largest, 1.0)
   squares = stack.shape[1] * xp.mean(xp.square(parts), axis=(1, 2))
-  told = xp.where(is_told, largest, math.nan)[:, 0, 0]
-  return xp.log(told) + 0.5 * xp.log(squares)
+  scale = xp.where(is_usable, largest, math.nan)[:, 0, 0]
+  return xp.log(scale) + 0.5 * xp.log(squares)
 
 
 def _geometric_mean(xp: Any, logs: Any) -> Any:
-  """That of the numbers with these logarithms, but for NaN; NaN if all are."""
-  is_told = xp.isfinite(logs)
-  count = xp.sum(is_told)
-  total = xp.sum(xp.where(is_told, logs, 0.0))
+  """Of the numbers with these logarithms; NaN counts for nothing."""
+  is_usable = xp.isfinite(logs)
+  count = xp.sum(is_usable)
+  total = xp.sum(xp.where(is_usable, logs, 0.0))
   mean = xp.exp(total / xp.maximum(count, 1))
   return xp.where(count > 0, mean, math.nan)
 

@@ -17,6 +17,7 @@ OPTIMIZERS = {
   'rmsw': RmsW(),
   'muon': Muon(),
   'published_muon': Muon(rest=Adam()),
+  'coherent_muon': Muon(coherence=1.0),
   'ema': EMA(AdamW(), decay=0.5),
   'average_of_nesterov': Averaged(Nesterov(), r=1.0, keep=0.75),
   'schedule_free_adamw': ScheduleFreeAdamW(),

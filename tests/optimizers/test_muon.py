@@ -111,11 +111,12 @@ def test_muon_agrees_with_its_twin(changes):
   point = optimizer.gradient_point(state.inner, params)
   for found, expected in zip(point.values(), twin[-1][0]):
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
-  # z and one moment for each number of the model, two counts and a sum, and the
-  # mean norm of each of the two matrices.
+  # z and one moment for each number of the model, two counts and a sum; with a
+  # coherence the mean norm of each of the two matrices.
   inner = state.inner
   sizes = [np.size(leaf) for leaf in jax.tree_util.tree_leaves(inner)]
-  assert sum(sizes) == 5 + 2 * sum(start.size for start in starts)
+  norms = 2 * ('coherence' in changes)
+  assert sum(sizes) == 3 + norms + 2 * sum(start.size for start in starts)
 
 
 def test_a_step_is_in_proportion_to_the_coherence_of_the_gradients():
