@@ -142,18 +142,20 @@ SOFT_RESET = ScheduleParams(
 MUON = dataclasses.replace(
   SOFT_RESET,
   cycles=tuple(
-    dataclasses.replace(cycle, peak=0.08) for cycle in SOFT_RESET.cycles
+    dataclasses.replace(cycle, peak=0.16) for cycle in SOFT_RESET.cycles
   ),
   optimizer=ScheduleFreeMuon(
     one_minus_beta1=0.3,
     beta2=0.9955159689799007,
-    weight_decay=0.02,
+    weight_decay=0.3,
     r=2.0,
     weight_lr_power=2.0,
     momentum=0.8,
-    rest_share=0.3,
+    rest_share=0.2,
+    coherence=1.0,
+    decay_lr_power=1.0,
   ),
-  relative_peak=SpectralPeak(share=0.08, whole=1500.0),
+  relative_peak=SpectralPeak(share=0.16, whole=300.0),
   switching=Progress(window=0.06),
 )
 # The settings in force.

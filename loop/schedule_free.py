@@ -91,7 +91,7 @@ def schedule_free_muon(
   Args:
     learning_rate: a number of at least 0; a schedule of the step, from 0; or
       None: then `init` takes a constant rate from the spectral size of the
-      parameters, by `SpectralPeak`, and the state keeps it. It is .08 where all
+      parameters, by `SpectralPeak`, and the state keeps it. It is .16 where all
       matrices are 0. A rate and a schedule may be injected by
       `optax.inject_hyperparams`, with `matrices` and `loss_fn` as static_args.
     num_steps: steps of the run, of which a long one takes a smaller rate; only

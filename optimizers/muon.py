@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from jax.typing import ArrayLike
 
 from ..core.checks import (
   Checked,
@@ -48,8 +49,9 @@ class Muon(Checked, Optimizer):
     matrices    m <- mu m + (1 - mu) g,  n <- mu n + (1 - mu) |g|
                 mu m + (1 - mu) g = U S V^T
                 c = (|m| / n)^coherence
-                step = -rate (c max(1, sqrt(out / in)) U V^T + decay W)
+                step = -rate c (max(1, sqrt(out / in)) U V^T + decay W)
     the rest    step = -rest_share rate (direction + decay W)
+                decay = weight_decay rate^decay_lr_power
 
   Five Newton-Schulz iterations stand for U V^T. They bring singular values
   above .0015 of the matrix's norm to .7 to 1.2. So the rate is about the
@@ -63,8 +65,14 @@ class Muon(Checked, Optimizer):
   gradients. It is 1 where all gradients agree. Where they are noise alone, it
   is sqrt((1 - mu) / (1 + mu)), or 1/3 with the default momentum. U V^T is as
   long for noise as for a signal. With a coherence of 1 a step on noise is
-  shorter. So is a step of Adam, whose mean gradient is divided by the
-  gradients' size.
+  shorter, and its weight decay is smaller by the same factor. So is a step of
+  Adam, whose mean gradient is divided by the gradients' size.
+
+  Weights that take random steps grow by their squares, rate^2. A weight decay
+  of rate^2 holds them at one size, whatever the rate is (Kosson et al. 2024,
+  "Rotational equilibrium"). So with a decay_lr_power of 1 a run of any length
+  forgets its first weights about as far, where the peak falls as the root of
+  the length. AdamW's weight decay has a power of 0.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
   networks". The published form has a coherence of 0. The step in proportion to
@@ -76,6 +84,7 @@ class Muon(Checked, Optimizer):
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
   coherence: NonNegative = 0.0  # power of the coherence in the step
   weight_decay: NonNegative = 0.02  # times the learning rate
+  decay_lr_power: NonNegative = 0.0  # power of the rate in the weight decay
   rest: Annotated[Direction, _check_direction] = Rms()  # for what is no matrix
   rest_share: Level = 0.3  # of the rate, for what is no matrix
   grad_clip: Positive | None = None  # largest global norm; None: no clipping
@@ -87,11 +96,12 @@ class Muon(Checked, Optimizer):
     return roles_by_field(('trace', 'norms', *self.rest.moments), ())
 
   def build(self, step: Step) -> optax.GradientTransformation:
-    matrices = _orthogonal(self.momentum, self.coherence, step)
+    decay = self.weight_decay * step.rate**self.decay_lr_power
+    matrices = _orthogonal(self.momentum, self.coherence, step, decay)
     rest = self.rest.direction(step)
     parts = {
-      'matrix': descent(matrices, step, self.weight_decay),
-      'rest': descent(rest, step, self.weight_decay, share=self.rest_share),
+      'matrix': descent(matrices, step, weight_decay=0.0),
+      'rest': descent(rest, step, decay, share=self.rest_share),
     }
 
     def kinds(params: Any) -> Any:
@@ -115,9 +125,9 @@ class MatrixState(NamedTuple):
 
 
 def _orthogonal(
-  mu: float, power: float, step: Step
+  mu: float, power: float, step: Step, decay: ArrayLike
 ) -> optax.GradientTransformation:
-  """c^power U V^T of each matrix, in the size of its step.
+  """c^power (U V^T + decay W) of each matrix, in the size of its step.
 
   It is given the matrices alone. At a rate of 0 m and n do not move. A gradient
   that is not finite counts as m: otherwise a single NaN would never leave the
@@ -134,20 +144,23 @@ def _orthogonal(
     return MatrixState(tree_map(jnp.zeros_like, params), norms)
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-    del params
     leaves, structure = tree_flatten(grads)
     forms = forms_of(leaves)
     usable = lambda g, m: jnp.where(jnp.all(jnp.isfinite(g)), g, m)
     grads = tree_map(usable, grads, state.trace)
     trace = averaged(state.trace, grads, mu)
     norms = state.norms
-    steps = _turned(tree_leaves(averaged(trace, grads, mu)), forms, step)
+    turned = _turned(tree_leaves(averaged(trace, grads, mu)), forms, step)
+    steps = [
+      factor + decay * step.weight_decay * weights
+      for factor, weights in zip(turned, tree_leaves(params))
+    ]
     if power:
       norms = averaged(norms, _norms(tree_leaves(grads), forms), mu)
       coherences = map(_ratio, _norms(tree_leaves(trace), forms), norms)
       steps = [
-        _times(c**power, matrices, form)
-        for c, matrices, form in zip(coherences, steps, forms)
+        _times(c**power, matrix, form)
+        for c, matrix, form in zip(coherences, steps, forms)
       ]
     new = held(step.moves, MatrixState(trace, norms), state)
     return tree_unflatten(structure, steps), new

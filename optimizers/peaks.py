@@ -85,16 +85,17 @@ class SpectralPeak(Checked, Peak):
 
   Runs planned for up to `whole` steps take the whole share, and so do runs
   whose steps are unknown. A longer run takes less, as the best constant rate of
-  a convex bound does, D / (G sqrt(steps)): with the defaults, .0069 on a plan
-  of 200,000 steps.
+  a convex bound does, D / (G sqrt(steps)): with the defaults, .0062 on a plan
+  of 200,000 steps. Where gradients are noise alone, a matrix steps by a third
+  of that; see `Muon`.
 
   Source: as for `RelativePeak`; a step's spectral norm beside the weights'
   spectral norm, Yang et al. 2023, "A spectral condition for feature learning";
   the bound: Zinkevich 2003, "Online convex programming".
   """
 
-  share: Positive = 0.08  # of the matrices' size, that a step at the peak takes
-  whole: Positive = 1500.0  # steps of the longest run with the whole share
+  share: Positive = 0.16  # of the matrices' size, that a step at the peak takes
+  whole: Positive = 300.0  # steps of the longest run with the whole share
 
   def needs_forms(self) -> bool:
     return True

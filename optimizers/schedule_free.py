@@ -36,14 +36,15 @@ def ScheduleFreeAdamW(
 def ScheduleFreeMuon(
   one_minus_beta1: float = 0.3,
   beta2: float = 0.9955159689799007,
-  weight_decay: float = 0.02,
+  weight_decay: float = 0.3,
   eps: float = 1e-8,
   grad_clip: float | None = None,
   r: float = 2.0,
   weight_lr_power: float = 2.0,
   momentum: float = 0.8,
-  rest_share: float = 0.3,
-  coherence: float = 0.0,
+  rest_share: float = 0.2,
+  coherence: float = 1.0,
+  decay_lr_power: float = 1.0,
 ) -> Averaged:
   """Muon inside Schedule-Free's average; Adam without a first moment elsewhere.
 
@@ -52,11 +53,19 @@ def ScheduleFreeMuon(
   Args:
     one_minus_beta1, r, weight_lr_power: see `Averaged`.
     beta2, eps: see `Rms`.
-    momentum, coherence, weight_decay, grad_clip: see `Muon`.
+    momentum, coherence, weight_decay, decay_lr_power, grad_clip: see `Muon`.
     rest_share: of the rate, for what is no matrix.
 
   The combination of both is ours.
   """
   rest = Rms(beta2, eps)
-  inner = Muon(momentum, coherence, weight_decay, rest, rest_share, grad_clip)
+  inner = Muon(
+    momentum=momentum,
+    coherence=coherence,
+    weight_decay=weight_decay,
+    decay_lr_power=decay_lr_power,
+    rest=rest,
+    rest_share=rest_share,
+    grad_clip=grad_clip,
+  )
   return Averaged(inner, one_minus_beta1, r, weight_lr_power)

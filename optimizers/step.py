@@ -95,7 +95,7 @@ class Optimizer(Protocol):
 def descent(
   direction: optax.GradientTransformation,
   step: Step,
-  weight_decay: float,
+  weight_decay: ArrayLike,
   grad_clip: float | None = None,
   share: float = 1.0,
 ) -> optax.GradientTransformation:

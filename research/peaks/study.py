@@ -30,6 +30,7 @@ from ...optimizers.average import Averaged
 from ...optimizers.peaks import RunStart, SpectralPeak
 from ...optimizers.schedule_free import ScheduleFreeMuon
 from ...optimizers.step import Step
+from ...schedule_params import MUON
 from .. import run_logs
 from .tasks import TASKS, Task
 
@@ -52,10 +53,14 @@ class Arm(NamedTuple):
   whole: float | None = None
 
 
+# Without the law: the numbers that suit a step which does not ask for the
+# coherence.
+FIXED = ScheduleFreeMuon(
+  coherence=0.0, weight_decay=0.02, decay_lr_power=0.0, rest_share=0.3
+)
 ARMS = {
-  'share': Arm(ScheduleFreeMuon(coherence=0.0), SHARES),
-  'coherent': Arm(ScheduleFreeMuon(coherence=1.0), (0.04, 0.08, 0.16)),
-  'law': Arm(ScheduleFreeMuon(coherence=1.0), (0.16,), whole=300.0),
+  'share': Arm(FIXED, SHARES),
+  'law': Arm(MUON.optimizer, (0.16,), whole=300.0),
   'adamw': Arm(None, PEAKS),
 }
 

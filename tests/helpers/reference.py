@@ -241,6 +241,7 @@ def muon(starts, grads, rates, h, sides):
       total += t**h.r * rate**h.weight_lr_power
       c = t**h.r * rate**h.weight_lr_power / total
       z = list(z)
+      decay = h.weight_decay * rate**h.decay_lr_power
       for i, g in enumerate(np.float64(g) for g in gs):
         if sides[i]:
           rows, columns = sides[i]
@@ -248,14 +249,13 @@ def muon(starts, grads, rates, h, sides):
           m[i] = mu * m[i] + (1 - mu) * g
           n[i] = mu * n[i] + (1 - mu) * math.sqrt(np.sum(g**2))
           coherence = math.sqrt(np.sum(m[i] ** 2)) / n[i]
-          size *= coherence**h.coherence
           d = mu * m[i] + (1 - mu) * g
           turned = orthogonalised(d.reshape(sides[i])).reshape(g.shape)
-          step = size * turned + h.weight_decay * y[i]
+          step = coherence**h.coherence * (size * turned + decay * y[i])
         else:
           v[i] = b2 * v[i] + (1 - b2) * g**2
           scale = np.sqrt(v[i] / (1 - b2**t)) + h.eps
-          step = h.rest_share * (g / scale + h.weight_decay * y[i])
+          step = h.rest_share * (g / scale + decay * y[i])
         z[i] = z[i] - rate * step
       x = [(1 - c) * a + c * b for a, b in zip(x, z)]
       y = [b1 * a + (1 - b1) * b for a, b in zip(x, z)]

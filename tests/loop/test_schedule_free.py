@@ -123,17 +123,17 @@ def test_optax_reads_the_state():
 
 
 @pytest.mark.parametrize(
-  ('num_steps', 'length'), ((None, 1.0), (1500, 1.0), (6000, 0.5))
+  ('num_steps', 'length'), ((None, 1.0), (300, 1.0), (1200, 0.5))
 )
 def test_without_a_rate_it_is_the_spectral_peak(num_steps, length):
   tx, params = muon(num_steps=num_steps), arrays(START)
   state = tx.init(params)
-  np.testing.assert_allclose(state.peak, 0.08 * length * SIZE, rtol=1e-6)
+  np.testing.assert_allclose(state.peak, 0.16 * length * SIZE, rtol=1e-6)
   shapes = jax.eval_shape(tx.init, params)
   shape_of = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
   assert map_(shape_of, state) == map_(shape_of, shapes)
   # The state keeps the rate: it is not that of the parameters at hand.
-  given = muon(0.08 * length * SIZE)
+  given = muon(0.16 * length * SIZE)
   larger, grads = map_(lambda p: 4 * p, params), grad_of(params)
   update = lambda tx, state: tx.update(grads, state, larger)[0]
   assert_close(update(tx, state), update(given, given.init(params)))
@@ -141,7 +141,7 @@ def test_without_a_rate_it_is_the_spectral_peak(num_steps, length):
 
 def test_where_all_matrices_are_0_the_rate_is_the_share():
   zeros = map_(jnp.zeros_like, START)
-  assert muon().init(zeros).peak == np.float32(0.08)
+  assert muon().init(zeros).peak == np.float32(0.16)
 
 
 def test_it_has_the_numbers_in_force():
@@ -321,7 +321,7 @@ def test_an_ensemble():
   params = map_(stack, START)
   state = jax.vmap(tx.init)(params)
   np.testing.assert_allclose(
-    state.peak, [0.08 * size * SIZE for size in sizes], rtol=1e-6
+    state.peak, [0.16 * size * SIZE for size in sizes], rtol=1e-6
   )
 
   @jax.jit

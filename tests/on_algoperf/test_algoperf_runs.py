@@ -154,7 +154,7 @@ POINTS = [
     'label_smoothing': 0.0,
   },
   {
-    'relative_peak__share': 0.08,
+    'relative_peak__share': 0.16,
     'alpha': 0.75,
     'one_minus_beta1': 0.05,
     'weight_decay': 0.2,

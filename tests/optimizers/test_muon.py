@@ -88,7 +88,12 @@ def planned(steps=STEPS, **fields):
 
 @pytest.mark.parametrize(
   'changes',
-  ({}, {'momentum': 0.5, 'r': 3.0}, {'coherence': 1.0}, {'coherence': 0.5}),
+  (
+    {},
+    {'momentum': 0.5, 'r': 3.0},
+    {'coherence': 0.0, 'weight_decay': 0.02, 'decay_lr_power': 0.0},
+    {'coherence': 0.5, 'decay_lr_power': 0.5},
+  ),
 )
 def test_muon_agrees_with_its_twin(changes):
   optimizer = ScheduleFreeMuon(beta2=0.9, **changes)
@@ -115,7 +120,7 @@ def test_muon_agrees_with_its_twin(changes):
   # coherence the mean norm of each of the two matrices.
   inner = state.inner
   sizes = [np.size(leaf) for leaf in jax.tree_util.tree_leaves(inner)]
-  norms = 2 * ('coherence' in changes)
+  norms = 2 * (optimizer.inner.coherence > 0)
   assert sum(sizes) == 3 + norms + 2 * sum(start.size for start in starts)
 
 
@@ -141,6 +146,29 @@ def test_a_step_is_in_proportion_to_the_coherence_of_the_gradients():
   np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+def test_the_weight_decay_follows_the_rate_and_the_coherence():
+  """rate (1 / 2), times 3 times its square, times the coherence."""
+  forms = matrix((1,), (2,), stacked=(0,)), VECTOR
+  build = lambda decay: Muon(
+    **{'momentum': 0.5, 'coherence': 1.0, 'weight_decay': decay},
+    **{'decay_lr_power': 2.0, 'rest_share': 0.25},
+  ).build(Step(0.5, forms=forms))
+  params = jnp.full((2, 2, 2), 8.0), jnp.full(2, 8.0)
+  state, plain = build(3.0).init(params), build(0.0).init(params)
+  found = []
+  for sign in (1.0, -1.0, 1.0):
+    matrices = jnp.stack([jnp.eye(2), 2 * sign * jnp.eye(2)])
+    grads = matrices, jnp.ones(2)
+    step, state = build(3.0).update(grads, state, params)
+    without, plain = build(0.0).update(grads, plain, params)
+    found.append([np.max(a - b, axis=-1) for a, b in zip(step, without)])
+  # Coherences as above; -(1 / 2) (3 / 4) 8 = -3.
+  for (stack, vector), second in zip(found, (1, 1 / 3, 3 / 7)):
+    expected = [[-3, -3], [-3 * second, -3 * second]]
+    np.testing.assert_allclose(stack, expected, rtol=1e-4)
+    np.testing.assert_allclose(vector, -3 / 4, rtol=1e-4)
+
+
 def test_the_coherence_of_noise():
   """Of gradients without a mean it is the root of (1 - mu) / (1 + mu): 1/3."""
   form = (matrix((0,), (1,)),)
@@ -162,7 +190,7 @@ def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
   params = {name: started()[name] for name in ('bias', 'norm')}
   found = []
   for optimizer, rate in (
-    (ScheduleFreeMuon(rest_share=0.5, **same), 0.2),
+    (ScheduleFreeMuon(rest_share=0.5, decay_lr_power=0.0, **same), 0.2),
     (left_to, 0.1),
   ):
     first = Step(rate, forms=(VECTOR, VECTOR))

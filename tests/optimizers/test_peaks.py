@@ -147,10 +147,10 @@ class OnlyATable(fake_benchmark.TinyWorkload):
 
 @pytest.mark.parametrize(
   ('generation', 'step_hint', 'length'),
-  (('jit', 60, 1.0), ('pmap', 60, 1.0), ('jit', 9000, 1 / 3)),
+  (('jit', 60, 1.0), ('pmap', 60, 1.0), ('jit', 1800, 1 / 3)),
 )
 def test_a_run_takes_its_peak_from_the_matrices(generation, step_hint, length):
-  """9,000 steps, half as many again in the plan, are nine times 1,500."""
+  """1,800 steps, half as many again in the plan, are nine times 300."""
   driver = runs.newly_set_up(
     MUON, generation, evaluations={}, step_hint=step_hint
   )
@@ -174,7 +174,7 @@ def test_json_holds_a_spectral_peak():
   plain = as_plain(MUON)
   share = MUON.relative_peak.share
   assert plain['relative_peak'] == {
-    **{'class': 'SpectralPeak', 'share': share, 'whole': 1500.0}
+    **{'class': 'SpectralPeak', 'share': share, 'whole': 300.0}
   }
   assert settings_json.from_plain(plain) == MUON
   given = {'relative_peak': {'class': 'SpectralPeak', 'share': 0.5}}

@@ -25,10 +25,11 @@ def test_schedule_free_muon_is_an_average_of_muon():
     momentum=0.875,
     coherence=0.75,
     weight_decay=0.25,
+    decay_lr_power=0.5,
     rest=Rms(beta2=0.75, eps=0.125),
     rest_share=0.625,
     grad_clip=2.0,
   )
   own = {'momentum': 0.875, 'rest_share': 0.625, 'coherence': 0.75}
-  found = ScheduleFreeMuon(**NUMBERS, **own)
+  found = ScheduleFreeMuon(**NUMBERS, **own, decay_lr_power=0.5)
   assert found == Averaged(inner, **AVERAGE, keep=1.0)
