@@ -10,6 +10,8 @@ from .core.horizon import Horizon, TimeHorizon
 from .core.schedules import Cooldown, Cycle
 from .early_switching import (
   COLUMNS,
+  AnyOf,
+  ChainLossRule,
   Progress,
   SmoothedLossRule,
   SwitchingRule,
@@ -137,8 +139,9 @@ SOFT_RESET = ScheduleParams(
   horizon=TimeHorizon(slack=0.03, margin=0.1),
 )
 # SOFT_RESET with another optimizer, Muon with an average: its steps are
-# orthogonalised. A chain with a new best within the last .06 of its length is
-# not abandoned.
+# orthogonalised. A chain is abandoned where its smoothed loss is not expected
+# below its minimum, or its metric not at the target and without a new best
+# within the last .06 of the chain.
 MUON = dataclasses.replace(
   SOFT_RESET,
   cycles=tuple(
@@ -156,7 +159,7 @@ MUON = dataclasses.replace(
     decay_lr_power=1.0,
   ),
   relative_peak=SpectralPeak(share=0.16, whole=300.0),
-  switching=Progress(window=0.06),
+  switching=AnyOf((ChainLossRule(), Progress(window=0.06))),
 )
 # The settings in force.
 SCHEDULE_PARAMS = MUON
