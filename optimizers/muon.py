@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from jax.typing import ArrayLike
@@ -119,7 +120,7 @@ class MatrixState(NamedTuple):
   """What is kept of the gradients of the matrices."""
 
   trace: Any  # m, the mean of the gradients
-  # n, the mean of their norms; shape=(matrices,) for a parameter. Empty with a
+  # n, the mean of their norms; shape=(matrices of the model,). () with a
   # coherence of 0, which does not ask.
   norms: Any
 
@@ -139,9 +140,10 @@ def _orthogonal(
     return forms or [by_shape(leaf.shape) for leaf in leaves]
 
   def init(params: Any) -> MatrixState:
-    leaves = tree_leaves(params) if power else []
-    norms = [*map(jnp.zeros_like, _norms(leaves, forms_of(leaves)))]
-    return MatrixState(tree_map(jnp.zeros_like, params), norms)
+    trace = tree_map(jnp.zeros_like, params)
+    leaves = tree_leaves(trace)
+    norms = _norms(leaves, forms_of(leaves)) if power else ()
+    return MatrixState(trace, norms)
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
     leaves, structure = tree_flatten(grads)
@@ -157,7 +159,9 @@ def _orthogonal(
     ]
     if power:
       norms = averaged(norms, _norms(tree_leaves(grads), forms), mu)
-      coherences = map(_ratio, _norms(tree_leaves(trace), forms), norms)
+      ratios = _ratio(_norms(tree_leaves(trace), forms), norms)
+      counts = [len(as_stack(leaf, form)) for leaf, form in zip(leaves, forms)]
+      coherences = jnp.split(ratios, np.cumsum(counts[:-1]))
       steps = [
         _times(c**power, matrix, form)
         for c, matrix, form in zip(coherences, steps, forms)
@@ -179,10 +183,11 @@ def _turned(
   ]
 
 
-def _norms(leaves: list[jax.Array], forms: list[Form]) -> list[jax.Array]:
-  """The Frobenius norm of each matrix: shape=(matrices,) for each parameter."""
+def _norms(leaves: list[jax.Array], forms: list[Form]) -> jax.Array:
+  """The Frobenius norm of each matrix: shape=(matrices of the model,)."""
   stacks = map(as_stack, leaves, forms)
-  return [jnp.sqrt(jnp.sum(jnp.square(x), axis=(1, 2))) for x in stacks]
+  squares = [jnp.sum(jnp.square(stack), axis=(1, 2)) for stack in stacks]
+  return jnp.sqrt(jnp.concatenate(squares)) if squares else jnp.zeros(0)
 
 
 def _ratio(part: jax.Array, whole: jax.Array) -> jax.Array:

@@ -299,7 +299,7 @@ def test_an_injected_rate_is_changed_between_steps():
   assert_same(updates, map_(np.zeros_like, START))
   with_peak = optax.inject_hyperparams(
     schedule_free_muon, static_args=('matrices', 'loss_fn')
-  )(num_steps=6000, matrices=FORMS)
+  )(num_steps=4800, matrices=FORMS)
   state = with_peak.init(params)
   np.testing.assert_allclose(state.inner_state.peak, 0.04 * SIZE, rtol=1e-6)
 
@@ -470,7 +470,8 @@ def test_in_bfloat16_it_trains_as_in_float32():
   assert_close(map_(np.float32, x), expected, rtol=0.02, atol=0.02)
   for kept, size in ((state, 12), (own, 8)):  # bytes of state a parameter
     leaves = jax.tree_util.tree_leaves(kept)
-    assert sum(leaf.nbytes for leaf in leaves if leaf.ndim) == 36 * size
+    # 36 numbers are trained; the matrix has the mean norm of its gradients.
+    assert sum(leaf.nbytes for leaf in leaves if leaf.ndim) == 36 * size + 4
 
 
 def test_no_state_of_it_is_refused():
