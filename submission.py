@@ -5,7 +5,7 @@ translate: unpack, call `engine.run`, repack. A module of an experiment
 makes the same functions from other settings:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
-   get_batch_size) = make_submission(THESIS)
+   get_batch_size) = make_submission(SCHEDULE_PARAMS)
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def make_submission(settings: ScheduleParams) -> Submission:
   Raises:
     ValueError: if settings is not a ScheduleParams.
   """
-  must_be = 'a ScheduleParams, as in make_submission(THESIS)'
+  must_be = 'a ScheduleParams, as in make_submission(SCHEDULE_PARAMS)'
   check(isinstance(settings, ScheduleParams), 'settings', settings, must_be)
   return Submission(
     InitOptimizerState(settings),

@@ -1,20 +1,18 @@
-"""The folder that is handed in: files as they stand, and the line in force."""
+"""The folder that is handed in: files as they stand, and the numbers."""
 
 from __future__ import annotations
 
 import ast
-import dataclasses
 import os
 import pathlib
-import pprint
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from .. import _HOMES, __version__
-from . import fresh
+from . import algorithm, fresh
 
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
@@ -24,6 +22,7 @@ FORM = 'submission_info.yml'
 SEARCH_SPACE_FILE = 'tuning_search_space.json'
 _PACKAGE = __name__.partition('.')[0]
 _IN_FORCE = 'SCHEDULE_PARAMS'
+_TYPE = 'ScheduleParams'
 
 
 def modules(
@@ -83,23 +82,28 @@ def contents(
   With a search space, the submission is for the external ruleset. The form
   names and describes MUON; other settings get their own name and description.
 
+  Modules are those of this package, as they stand, but for two:
+  schedule_params.py has no settings but these, and `__init__.py` no names that
+  stay at home. A user's file keeps the settings that it may take.
+
   There is no `__init__.py` above the submission's own. The benchmark does not
   need one, and would take the `__pycache__` beside it for a submission. A
   user's file with the settings becomes `submission.py`, and this package a
   folder beside it.
 
   Raises:
-    ValueError: if the settings cannot be put in force, or a module that
-      the user's file imports cannot be taken along.
+    ValueError: if a module that the user's file imports cannot be taken along.
   """
   from ..schedule_params import MUON
 
   files = {}
   if user_file is None:
     place = ROOT / 'schedule_params.py'
-    changed = {place: in_force(place.read_bytes(), settings)}
+    numbers = with_numbers(place.read_text(encoding='utf-8'), settings)
+    changed = {place: numbers.encode()}
     for path, text in modules(ROOT / 'submission.py', changed).items():
       files[path.relative_to(ROOT).as_posix()] = text
+    files['__init__.py'] = _package_file([])
   else:
     for path, text in modules(user_file, {}).items():
       is_beside = path.is_relative_to(user_file.parent)
@@ -114,6 +118,10 @@ def contents(
         raise ValueError(
           f'{path}: what {user_file} imports must lie in its folder.'
         )
+    homes = {path.removesuffix('/__init__.py') for path in files}
+    homes = {path.removesuffix('.py') for path in homes}
+    names = [n for n, home in _HOMES.items() if f'{_PACKAGE}/{home}' in homes]
+    files[f'{_PACKAGE}/__init__.py'] = _package_file(names)
   info = (ROOT / FORM).read_text(encoding='utf-8')
   line = f'submission_folder: "{folder}"'
   info = re.sub('(?m)^submission_folder: .*$', line, info)
@@ -128,10 +136,7 @@ def contents(
     ruleset, extra = 'external', {SEARCH_SPACE_FILE: search_space}
     info = re.sub('(?m)^ruleset: .*$', f'ruleset: "{ruleset}"', info)
     info = info.replace('set to a share of', 'set to a tuned share of')
-  readme = (
-    f'An AlgoPerf submission in JAX for the {ruleset} ruleset: learning rate '
-    f'cycles with soft resets; settings {title}, reset-cycles {__version__}.\n'
-  )
+  readme = algorithm.page(settings, title, ruleset)
   return {
     **files,
     **extra,
@@ -141,62 +146,49 @@ def contents(
   }
 
 
-def in_force(text: bytes, settings: ScheduleParams) -> bytes:
-  """schedule_params.py with settings in force; ValueError without its line."""
+def _package_file(names: Iterable[str]) -> bytes:
+  """An __init__.py with those names of this package that go along."""
+  about = '"""Learning-rate cycles with soft resets, for AlgoPerf."""\n'
+  lines = (f'from .{_HOMES[name]} import {name} as {name}\n' for name in names)
+  return '\n'.join(filter(None, (about, ''.join(lines)))).encode()
+
+
+def with_numbers(text: str, settings: ScheduleParams) -> str:
+  """schedule_params.py with the type of settings, and these settings alone.
+
+  The type stays as it stands. Other settings, and imports that only they need,
+  stay at home.
+  """
   tree = ast.parse(text)
-  stored = [
-    node
-    for node in ast.walk(tree)
-    if isinstance(node, ast.Name)
-    and node.id == _IN_FORCE
-    and isinstance(node.ctx, ast.Store)
-  ]
-  assignments: list[Any] = [
-    statement
-    for statement in tree.body
-    if getattr(statement, 'value', None)
-    and getattr(statement, 'targets', [getattr(statement, 'target', None)])
-    == stored
-  ]
-  if len(assignments) != 1:
-    raise ValueError(
-      f'schedule_params.py: {_IN_FORCE} must be assigned once, in a statement '
-      f'of its own such as {_IN_FORCE} = THESIS.'
-    )
-  (old,) = assignments
-  start = _offset(text, old.lineno, old.col_offset)
-  end = _offset(text, old.end_lineno, old.end_col_offset)
-  return text[:start] + _assignment(settings).encode() + text[end:]
+  (kind,) = (n for n in tree.body if getattr(n, 'name', '') == _TYPE)
+  lines = text.splitlines(keepends=True)
+  above_it = tree.body[: tree.body.index(kind)]
+  froms = [node for node in above_it if isinstance(node, ast.ImportFrom)]
+  first, *_, last = imports = [node for node in froms if node.level == 1]
+  above = ''.join(lines[: first.lineno - 1])
+  body = ''.join(lines[last.end_lineno : kind.end_lineno])
+  block = f'{_IN_FORCE} = {algorithm.written(settings, "", f"{_IN_FORCE} = ")}'
+  homes = {
+    kind.__name__: kind.__module__.partition('.')[2]
+    for kind in algorithm.classes(settings)
+    if kind.__name__ != _TYPE
+  }
+  homes |= {a.name: str(n.module) for n in imports for a in n.names}
+  nodes = ast.walk(ast.parse(body + block))
+  used = {n.id for n in nodes if isinstance(n, ast.Name)} & {*homes}
+  own = ''
+  for home in sorted({homes[name] for name in used}):
+    names = sorted(name for name in used if homes[name] == home)
+    line = f'from .{home} import {", ".join(names)}\n'
+    below = ''.join(f'  {name},\n' for name in names)
+    own += line if len(line) <= 81 else f'from .{home} import (\n{below})\n'
+  about = '# The numbers in force, all of them.'
+  return f'{above}{own}{body}\n\n{about}\n{block}\n'
 
 
 def _offset(text: bytes, line: int, column: int) -> int:
   """Where ast's line and column are in a text."""
   return sum(map(len, text.splitlines(keepends=True)[: line - 1])) + column
-
-
-def _assignment(settings: ScheduleParams) -> str:
-  """The statement that puts settings in force, after the imports it needs."""
-  from .. import schedule_params
-
-  for name in ('MUON', 'SOFT_RESET', 'THESIS'):
-    if settings == getattr(schedule_params, name):
-      return f'{_IN_FORCE} = {name}'
-  imports = sorted(
-    f'from .{kind.__module__.partition(".")[2]} import {kind.__name__}\n'
-    for kind in _classes(settings)
-    if getattr(schedule_params, kind.__name__, None) is not kind
-  )
-  return f'{"".join(imports)}{_IN_FORCE} = {pprint.pformat(settings)}'
-
-
-def _classes(value: Any) -> set[type]:
-  """The classes of a setting and of its fields, at any depth."""
-  if isinstance(value, tuple):
-    return set().union(*map(_classes, value))
-  if not dataclasses.is_dataclass(value):
-    return set()
-  inner = (getattr(value, field.name) for field in dataclasses.fields(value))
-  return {type(value)}.union(*map(_classes, inner))
 
 
 def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:

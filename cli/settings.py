@@ -99,9 +99,10 @@ def export(
   With --ruleset=external it is <out>/external_tuning/<name>, and has the search
   space, whose points and ends of ranges are tried on the settings first.
 
-  The folder has the modules that submission.py imports, as they stand, with the
-  chosen settings in force, submission_info.yml and the licence. At the end the
-  command imports the folder where this project cannot be found.
+  The folder has the modules that submission.py imports, the chosen settings in
+  one block, docs/algorithm.md as its README, submission_info.yml and the
+  licence. At the end the command imports the folder where this project cannot
+  be found.
   """
   folder = out.resolve()
   if folder == pathlib.Path.cwd():  # which is replaced: a shell would be lost

@@ -1,5 +1,6 @@
 """`reset-cycles export`: the folder that is handed in."""
 
+import ast
 import dataclasses
 import json
 import pathlib
@@ -11,7 +12,7 @@ import pytest
 from helpers.documents import files_of, write_files
 from helpers.run_files import python
 from reset_cycles import submission
-from reset_cycles.cli import handed_in
+from reset_cycles.cli import algorithm, handed_in
 from reset_cycles.cli import main as cli
 from reset_cycles.cli.handed_in import ROOT
 from reset_cycles.engine.records import as_plain
@@ -50,29 +51,7 @@ SETTINGS = {
   'decays_full': RUNS['decays_full'],
 }
 PARTS = {'decays_full': ('shapes.simple', 'HoldingLinear')}
-LINES = (ROOT / 'schedule_params.py').read_bytes()
-IN_FORCE = b'SCHEDULE_PARAMS = MUON\n'
-# What may stand in the place of that line.
-STATEMENTS = {
-  'thesis': 'SCHEDULE_PARAMS = THESIS',
-  'blanks': 'SCHEDULE_PARAMS  =  MUON',
-  'annotation': 'SCHEDULE_PARAMS: ScheduleParams = THESIS',
-  'replace': 'SCHEDULE_PARAMS = dataclasses.replace(THESIS, early_switching=False)',
-  'lines': 'SCHEDULE_PARAMS = (\n  THESIS  # ä\n)',
-  'backslash': 'SCHEDULE_PARAMS \\\n  = THESIS',
-  'text': "SCHEDULE_PARAMS = {'ä = SCHEDULE_PARAMS': THESIS}['ä']",
-}
-REFUSED = {
-  'missing': '',
-  'other_name': 'PARAMS = THESIS',
-  'twice': 'SCHEDULE_PARAMS = THESIS\nSCHEDULE_PARAMS = SOFT_RESET',
-  'pair': 'SCHEDULE_PARAMS, OTHER = THESIS, SOFT_RESET',
-  'chained': 'OTHER = SCHEDULE_PARAMS = THESIS',
-  'condition': 'if True:\n  SCHEDULE_PARAMS = THESIS',
-  'expression': 'print(SCHEDULE_PARAMS := THESIS)',
-  'no_value': 'SCHEDULE_PARAMS: ScheduleParams',
-  'loop': 'for SCHEDULE_PARAMS in (THESIS,): pass',
-}
+PLACE = ROOT / 'schedule_params.py'
 
 
 def export(*flags):
@@ -112,13 +91,15 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     assert (
       f'\ndescription: "Learning-rate cycles: the settings {name} of' in form
     ) is (name != 'muon')
-    line = check_same(python_files(own))
+    text = check_same(python_files(own))
     if part := PARTS.get(name):  # which come along where settings name them
       assert (own / f'{part[0].replace(".", "/")}.py').exists()
-      assert f'from .{part[0]} import {part[1]}\n' in line
+      assert re.search(rf'from \.{part[0]} import [^.]*\b{part[1]}\b', text)
     else:
-      assert line == f'SCHEDULE_PARAMS = {name.upper()}\n'
       assert not (own / 'shapes').exists()
+    page = (own / 'README.md').read_text()
+    assert f'\nSettings `{name}` of reset-cycles ' in page
+    assert ('The rest of this page is of `muon`' in page) is (name != 'muon')
     code |= modules
   *settings, imported = python(IMPORT, *SETTINGS, path='').splitlines()
   assert settings == [repr(params) for params in SETTINGS.values()]
@@ -136,34 +117,84 @@ def python_files(own):
 
 
 def check_same(files):
-  """Whole files are the repository's; returns what is in place of the line."""
-  before, after = LINES.split(IN_FORCE)
-  text = files.pop('schedule_params.py')
-  assert text.startswith(before) and text.endswith(after)
+  """Whole files are the repository's, but for two; returns the settings' file.
+
+  Of that one the type and what it needs are the repository's. Below them there
+  is one statement, which has the settings. Each name that it imports is used.
+  """
+  assert files.pop('__init__.py') == b'"""%s"""\n' % ABOUT
+  text = files.pop('schedule_params.py').decode()
   assert files == {name: (ROOT / name).read_bytes() for name in files}
-  return text[len(before) : len(text) - len(after)].decode()
-
-
-@pytest.mark.parametrize('statement', STATEMENTS.values(), ids=STATEMENTS)
-@pytest.mark.parametrize('rest', ['', '  # ours ü', '; OTHER = 1'])
-def test_the_line_in_force(statement, rest):
-  before, after = LINES.split(IN_FORCE)
-  changed = before + f'ö = 0; {statement}{rest}\n'.encode() + after
-  for name, params in (('THESIS', THESIS), ('MUON', MUON)):
-    line = f'ö = 0; SCHEDULE_PARAMS = {name}{rest}\n'.encode()
-    assert handed_in.in_force(changed, params) == before + line + after
-  windows = changed.replace(b'\n', b'\r\n')
-  line = f'ö = 0; SCHEDULE_PARAMS = THESIS{rest}\n'.encode()
-  assert handed_in.in_force(windows, THESIS) == (before + line + after).replace(
-    b'\n', b'\r\n'
+  whole = PLACE.read_text()
+  kind = whole[whole.index('def _check_cycles') : whole.index('# What the th')]
+  above, _, below = text.partition(kind.rstrip())
+  assert below.startswith(
+    '\n\n\n# The numbers in force, all of them.\nSCHEDULE_PARAMS = '
   )
+  assert len(ast.parse(below).body) == 1
+  imported = [
+    alias.name for n in ast.parse(above).body[2:] for alias in n.names
+  ]
+  names = re.findall(r'\w+', kind + below)
+  assert [name for name in imported if name not in names] == []
+  assert max(map(len, text.splitlines())) <= 80
+  return text
 
 
-@pytest.mark.parametrize('statement', REFUSED.values(), ids=REFUSED)
-def test_a_line_in_force_that_is_not_found_is_refused(statement):
-  changed = LINES.replace(IN_FORCE, f'{statement}\n'.encode())
-  with pytest.raises(ValueError, match='must be assigned once'):
-    handed_in.in_force(changed, MUON)
+ABOUT = b'Learning-rate cycles with soft resets, for AlgoPerf.'
+
+
+def check_same_project(files):
+  """Whole files are the repository's, with all settings; but `__init__.py`.
+
+  That has the names that are there.
+  """
+  package = files.pop('__init__.py').decode()
+  assert files == {name: (ROOT / name).read_bytes() for name in files}
+  names = re.findall(r'import (\w+) as', package)
+  assert names == [
+    *('MUON', 'SCHEDULE_PARAMS', 'SOFT_RESET', 'ScheduleParams', 'THESIS'),
+    'make_submission',
+  ]
+
+
+def test_a_setting_is_written_with_every_number():
+  """Python reads the same setting; THESIS, line by line."""
+  every = (*RUNS.values(), MUON, SOFT_RESET, THESIS)
+  names = {kind.__name__: kind for kind in algorithm.classes(every)}
+  for params in every:
+    assert eval(algorithm.written(params), names) == params
+  cycle = """    Cycle(
+      peak=0.0017486387539278373,
+      length=1.0,
+      warmup_factor=0.02,
+      warmup=LinearWarmup(start=0.0),
+      decay=Cosine(floor=0.0),
+      weight_decay=Constant(),
+    ),
+"""
+  assert algorithm.written(THESIS, '', 'SCHEDULE_PARAMS = ') == (
+    f"""ScheduleParams(
+  cycles=(
+{cycle * 3}  ),
+  optimizer=AdamW(
+    one_minus_beta1=0.06733926164,
+    beta2=0.9955159689799007,
+    eps=1e-08,
+    weight_decay=0.08121616522670176,
+    grad_clip=None,
+  ),
+  budget_factor=2.0,
+  reset=SoftReset(alpha=0.5, scale='log', fade=0.0, expected=None),
+  switching=SmoothedLossRule(lam=0.7, eps1=0.01, eps2=0.01, k=9, m=9),
+  early_switching=True,
+  repeat=False,
+  relative_peak=None,
+  horizon=None,
+  dropout_rate=0.1,
+  label_smoothing=0.0,
+)"""
+  )
 
 
 def test_the_settings_asked_for_decide(tmp_path):
@@ -173,19 +204,18 @@ def test_the_settings_asked_for_decide(tmp_path):
   shutil.copytree(ROOT, checkout, ignore=kept)
   place = checkout / 'schedule_params.py'
   line = (
-    b'from .shapes.simple import HoldingLinear\n'
-    b'SCHEDULE_PARAMS: ScheduleParams = dataclasses.replace(  # ours\n'
-    b'  THESIS, budget_factor=3.0\n)\n'
+    'from .shapes.simple import HoldingLinear\n'
+    'SCHEDULE_PARAMS: ScheduleParams = dataclasses.replace(  # ours\n'
+    '  THESIS, budget_factor=3.0\n)\n'
   )
-  place.write_bytes(place.read_bytes().replace(IN_FORCE, line))
+  text = place.read_text()
+  assert '\nSCHEDULE_PARAMS = MUON\n' in text
+  place.write_text(text.replace('SCHEDULE_PARAMS = MUON\n', line))
   code = 'import sys; from reset_cycles.cli.main import main; sys.exit(main())'
   words = ('export', '--out=x')
   python(code, *words, path=tmp_path, cwd=tmp_path)
-  own = tmp_path / 'x/self_tuning/muon'
-  text = (own / 'schedule_params.py').read_bytes()
-  assert text == place.read_bytes().replace(
-    line, b'from .shapes.simple import HoldingLinear\n' + IN_FORCE
-  )
+  exported = check_same(python_files(tmp_path / 'x/self_tuning/muon'))
+  assert 'HoldingLinear' not in exported and 'budget_factor=1.5' in exported
 
 
 @pytest.fixture
@@ -206,7 +236,7 @@ def test_own_parts_are_exported_as_the_page_says(mine, capsys):
   ours = {name: files.pop(name) for name in [*files] if '/' not in name}
   assert {name.partition('/')[0] for name in files} == {'reset_cycles'}
   project = {name.partition('/')[2]: text for name, text in files.items()}
-  assert check_same(project) == IN_FORCE.decode()
+  check_same_project(project)
   sources = files_of('docs/extending.md')
   sources['submission.py'] = sources.pop('my_submission.py')
   assert ours == {
@@ -261,8 +291,7 @@ def test_a_submission_in_the_checkout(tmp_path):
   own = tmp_path / 'x/self_tuning/own'
   text = (own / 'submission.py').read_text()
   assert text == path.read_text().replace('from ....', 'from .reset_cycles.')
-  files = python_files(own / 'reset_cycles')
-  assert check_same(files) == IN_FORCE.decode()
+  check_same_project(python_files(own / 'reset_cycles'))
 
 
 def test_a_submission_beside_that_of_the_project(tmp_path, monkeypatch):
@@ -299,13 +328,13 @@ def test_a_submission_for_the_external_ruleset(tmp_path, monkeypatch, capsys):
   assert export('--out=x', '--ruleset=external') == 0
   assert entries(pathlib.Path('x')) == ['external_tuning']
   own = pathlib.Path('x/external_tuning/muon')
-  assert check_same(python_files(own)) == IN_FORCE.decode()
+  check_same(python_files(own))
   space = (own / 'tuning_search_space.json').read_bytes()
   assert space == (ROOT / 'tuning_search_space.json').read_bytes()
   form = (own / 'submission_info.yml').read_text()
   assert '\nruleset: "external"\n' in form
   assert 'set to a tuned share of the spectral size' in form
-  assert 'for the external ruleset' in (own / 'README.md').read_text()
+  assert 'for the external ruleset.' in (own / 'README.md').read_text()
   said = capsys.readouterr().out
   place = 'submissions/x/external_tuning/muon'
   assert (

@@ -1,0 +1,231 @@
+"""docs/algorithm.md: the page of the algorithm, with the numbers of a setting.
+
+The page is the README of what is handed in. `README.md` of an export of the
+setting in force is the page as it must stand in docs/.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .. import __version__
+
+PAGE = pathlib.Path(__file__).resolve().parents[1] / 'docs' / 'algorithm.md'
+_MARK = re.compile('(?<=<!-- numbers -->\n).*?(?=<!-- /numbers -->)', re.DOTALL)
+_WIDTH = 80
+
+
+class _Row(NamedTuple):
+  """A number of a setting: where it stands, and what is known of it."""
+
+  part: str  # the name of its class
+  field: str
+  does: str
+  found: str  # where it was measured; the values compared are in the text
+
+
+_MUON = '`research/muon/MUON.md`'
+_PEAKS = '`research/peaks/PEAKS.md`'
+_REPLAY = '`research/replay/FINDINGS.md`'
+_LEGEND = (
+  'Steps are those to the target, as geometric means over ten seeds of small '
+  'stand-ins on a CPU: eight workloads, where no other number is said. The '
+  "cycles' written peaks count in proportion to each other only, where a peak "
+  'is taken from the weights.'
+)
+_ROWS = (
+  _Row(
+    *('Cycle', 'length', 'relative lengths of the cycles'),
+    '1 : 2 : 4 : 8 takes .98 and, on four other workloads, .92 of the steps of '
+    f'one cycle; two cycles take 1.05 of those of four; {_MUON}',
+  ),
+  _Row(
+    *('Cycle', 'warmup_factor', 'share of a cycle in which the rate rises'),
+    "the thesis' .02; not varied",
+  ),
+  _Row(
+    *('Cooldown', 'share', 'share of the rest in which the rate falls to 0'),
+    f'.3 takes 1.04 of the steps of .1; {_MUON}',
+  ),
+  _Row(
+    *('SpectralPeak', 'share', "the peak, as a share of the matrices' size"),
+    'without coherence .05 takes 1.15 and .12 takes .98 of the steps of .08; '
+    f'{_MUON}; with coherence: {_PEAKS}',
+  ),
+  _Row(
+    *('SpectralPeak', 'whole', 'steps from which on the share falls'),
+    f'1,500: {_MUON}; 300: {_PEAKS}',
+  ),
+  _Row(
+    *('Muon', 'momentum', "mu: decay of the mean of a matrix's gradients"),
+    f'.6 takes .98, .95 takes 1.53 of the steps of .8; {_MUON}',
+  ),
+  _Row(
+    *('Muon', 'coherence', 'power of the coherence in a step of a matrix'),
+    f'0 and 1: {_PEAKS}',
+  ),
+  _Row(
+    *('Muon', 'weight_decay', 'times the rate'),
+    '0 takes 1.03, .081 takes .96 of the steps of .02, but long runs come to '
+    f'rest under .081; {_MUON}',
+  ),
+  _Row(
+    *('Muon', 'rest_share', 'share of the rate for what is no matrix'),
+    '.2 takes 1.02, .5 takes 1.01 of the steps of .3; at .1 a click model '
+    f'misses its target; {_MUON}',
+  ),
+  _Row(
+    *('Rms', 'beta2', 'decay of the mean of squared gradients'),
+    'of the self-tuning winner of 2024; not varied',
+  ),
+  _Row(
+    *('Averaged', 'one_minus_beta1', 'share of z where the gradient is taken'),
+    f'.5 takes 1.00, .1 takes 1.20 of the steps of .3; {_MUON}',
+  ),
+  _Row(
+    *('Averaged', 'r', "power of the step's number in the average's weights"),
+    f'1 takes 1.04, 4 takes .98 of the steps of 2; {_MUON}',
+  ),
+  _Row(
+    *('Averaged', 'weight_lr_power', 'power of the rate in these weights'),
+    "Schedule-Free's; not varied",
+  ),
+  _Row(
+    *('SoftReset', 'alpha', 'share of tau that moments get'),
+    "the thesis'; `research/board/ablation/ABLATION.md`",
+  ),
+  _Row(
+    *('SoftReset', 'fade', 'tau is 0 from 1 / fade of the run on'),
+    f'0 takes 1.02 of the steps of 2; {_MUON}',
+  ),
+  _Row(
+    *('Progress', 'min_share', 'share of a chain that is not judged'),
+    f'on recorded runs of the benchmark; {_REPLAY}',
+  ),
+  _Row(
+    *('Progress', 'margin', 'share of the way that may be missing'),
+    'as above',
+  ),
+  _Row(
+    *('Progress', 'gain', 'share of the way that a whole chain gains'),
+    'as above',
+  ),
+  _Row(
+    *('Progress', 'window', 'share of a chain without a new best'),
+    'as above; 0 loses 17 targets of 40 that .06 reaches, with weights that '
+    f'begin ten times too small; {_MUON}',
+  ),
+  _Row(
+    *('ChainLossRule', 'lam', 'weight of the newest loss'),
+    f"the thesis'; {_REPLAY}",
+  ),
+  _Row(
+    *('ChainLossRule', 'k', 'share of a chain without a minimum'),
+    f'on recorded runs of the benchmark; {_REPLAY}',
+  ),
+  _Row(
+    *('TimeHorizon', 'slack', 'share of an interval kept free at the end'),
+    'chosen by the conditions of both runners; not varied',
+  ),
+  _Row(
+    *('TimeHorizon', 'margin', 'share of the last steps not relied on'),
+    'as above',
+  ),
+  _Row(
+    *('ScheduleParams', 'budget_factor', 'planned steps over `step_hint`'),
+    'in force until two evaluations tell the speed',
+  ),
+)
+
+
+def page(settings: Any, title: str, ruleset: str) -> str:
+  """The page with the numbers of these settings.
+
+  Args:
+    settings: a ScheduleParams.
+    title: the name of the settings; the page is of `muon`.
+    ruleset: 'self-tuning' or 'external'.
+  """
+  text = PAGE.read_text(encoding='utf-8')
+  numbers = _numbers(settings, title, ruleset)
+  return _MARK.sub(lambda match: numbers, text)
+
+
+def _numbers(settings: Any, title: str, ruleset: str) -> str:
+  """A sentence on the settings, and a table of their numbers."""
+  lines = [
+    f'Settings `{title}` of reset-cycles {__version__}, for the {ruleset} '
+    'ruleset.'
+  ]
+  if title != 'muon':
+    lines[0] += (
+      ' The rest of this page is of `muon`. Where these settings have other '
+      'parts, the end of `schedule_params.py` says what is in force.'
+    )
+  lines += [
+    '',
+    _LEGEND,
+    '',
+    '| number | value | what it does | where it was measured |',
+  ]
+  lines.append('|---|---|---|---|')
+  all_parts = [*parts(settings)]
+  for row in _ROWS:
+    values = [
+      f'{getattr(part, row.field):.4g}'
+      for part in all_parts
+      if type(part).__name__ == row.part
+    ]
+    shown = ', '.join(values if len({*values}) > 1 else values[:1])
+    if shown:
+      name = f'`{row.part}.{row.field}`'
+      lines.append(f'| {name} | {shown} | {row.does} | {row.found} |')
+  return '\n'.join([*lines, ''])
+
+
+def parts(value: Any) -> Iterator[Any]:
+  """A setting and all that it is made of, from the outside in."""
+  if isinstance(value, (tuple, list)):
+    for item in value:
+      yield from parts(item)
+  elif dataclasses.is_dataclass(value):
+    yield value
+    for field in dataclasses.fields(value):
+      yield from parts(getattr(value, field.name))
+
+
+def classes(settings: Any) -> set[type]:
+  """The classes of a setting and of its fields, at any depth."""
+  return {type(part) for part in parts(settings)}
+
+
+def written(value: Any, indent: str = '', before: str = '') -> str:
+  """A setting as code, with every number, in lines of up to 80 columns.
+
+  Args:
+    value: a setting, or what is in one.
+    indent: of the line that it begins in.
+    before: what stands in that line, and a comma that follows.
+  """
+  text = repr(value)
+  if len(f'{indent}{before}{text}') <= _WIDTH:
+    return text
+  inner = indent + '  '
+  if isinstance(value, tuple):
+    items = [('', item) for item in value]
+    opening = '('
+  elif dataclasses.is_dataclass(value):
+    fields = dataclasses.fields(value)
+    items = [(f'{f.name}=', getattr(value, f.name)) for f in fields if f.init]
+    opening = f'{type(value).__name__}('
+  else:
+    return text
+  lines = (
+    f'{inner}{name}{written(item, inner, f"{name},")},\n'
+    for name, item in items
+  )
+  return f'{opening}\n{"".join(lines)}{indent})'
