@@ -59,16 +59,16 @@ OWN = {
     relative_peak=None,
   ),
   'thesis': THESIS,
-  # What is handed in; the published entry is called muon.
-  'soft_reset_muon': MUON,
+  # What is handed in.
+  'MUON': MUON,
   # The same on the seeds that were seen while it was chosen.
-  'soft_reset_muon_seen': MUON,
+  'MUON_seen': MUON,
   # What share and weight decay were chosen by, whatever a run's length.
-  'muon_share_08_decay_081': _muon(0.08, 0.081),
-  'muon_share_05_decay_081': _muon(0.05, 0.081),
-  'muon_share_03_decay_081': _muon(0.03, 0.081),
-  'muon_share_03_decay_02': _muon(0.03, 0.02),
-  'muon_share_03_decay_0': _muon(0.03, 0.0),
+  'MUON_share_08_decay_081': _muon(0.08, 0.081),
+  'MUON_share_05_decay_081': _muon(0.05, 0.081),
+  'MUON_share_03_decay_081': _muon(0.03, 0.081),
+  'MUON_share_03_decay_02': _muon(0.03, 0.02),
+  'MUON_share_03_decay_0': _muon(0.03, 0.0),
 }
 
 
@@ -79,12 +79,13 @@ def export(entries: pathlib.Path) -> None:
     subprocess.CalledProcessError: if the command fails.
   """
   with tempfile.TemporaryDirectory() as folder:
-    for name, params in OWN.items():
+    for entry, params in OWN.items():
+      name = entry.lower()
       file = pathlib.Path(folder, f'{name}.json')
       file.write_text(json.dumps(as_plain(params)))
       out = pathlib.Path(folder, name)
       command = [sys.executable, '-m', 'reset_cycles.cli', 'export']
       flags = [f'--settings={file}', f'--name={name}', f'--out={out}']
       subprocess.run([*command, *flags], check=True)
-      shutil.rmtree(entries / name, ignore_errors=True)
-      shutil.copytree(out / 'self_tuning' / name, entries / name)
+      shutil.rmtree(entries / entry, ignore_errors=True)
+      shutil.copytree(out / 'self_tuning' / name, entries / entry)

@@ -13,10 +13,11 @@ import jax
 from ...core import workload as workload_facts
 from ...optimizers.peaks import RelativePeak, RunStart, SpectralPeak
 from ...schedule_params import MUON
-from ..board.rivals import muon
+from ..board.rivals import published_muon
 
 PUBLISHED = 0.0025  # of Schedule-Free AdamW
-PUBLISHED_MUON = muon.MULTIPLE * muon.LEARNING_RATE  # of the JAX entry
+# Of the JAX entry.
+PUBLISHED_MUON = published_muon.MULTIPLE * published_muon.LEARNING_RATE
 WORKLOADS = (
   *('criteo1tb', 'fastmri', 'imagenet_resnet', 'imagenet_vit', 'mnist', 'ogbg'),
   *('librispeech_conformer', 'librispeech_deepspeech', 'wmt'),

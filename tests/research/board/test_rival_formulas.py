@@ -9,8 +9,8 @@ from helpers import fake_benchmark, reference
 from reset_cycles.research.board.rivals import (
   ademamix,
   common,
-  muon,
   nadamw_budget,
+  published_muon,
   sgdr,
 )
 
@@ -89,10 +89,10 @@ def test_muon_steps_along_orthogonalised_momentum():
     for name, shape in shapes.items()
   }
   begin, grads = like(), [like() for _ in range(6)]
-  assert muon.kinds(begin) == {
+  assert published_muon.kinds(begin) == {
     'bias': 'rest', 'Embed_0': 'rest', 'conv': 'matrix',
   }  # fmt: skip
-  tx = muon.optimizer(8, 1.5)
+  tx = published_muon.optimizer(8, 1.5)
   params, state = begin, tx.init(begin)
   w, m = np.float64(begin['conv']).reshape(4, 15), np.zeros((4, 15))
   for t, grad in enumerate(grads):

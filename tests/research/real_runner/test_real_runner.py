@@ -202,7 +202,7 @@ def counted():
   return found
 
 
-@pytest.mark.parametrize('entry', ('soft_reset', 'soft_reset_muon'))
+@pytest.mark.parametrize('entry', ('soft_reset', 'MUON'))
 @pytest.mark.parametrize(
   ('name', 'workload'), (('molecules', 'ogbg'), ('sentences', 'wmt'))
 )
@@ -240,7 +240,9 @@ STUDY = run.Study(
 
 
 def test_a_job_says_what_is_changed_of_the_benchmark():
-  job = run.job_of(STUDY, logs.RunKey('digits', 'counted', 'muon', 3, 0.89))
+  job = run.job_of(
+    STUDY, logs.RunKey('digits', 'counted', 'published_muon', 3, 0.89)
+  )
   assert job['properties'] == {
     'validation_target_value': 0.89,
     'test_target_value': 0.0,
@@ -250,20 +252,22 @@ def test_a_job_says_what_is_changed_of_the_benchmark():
   assert '--rng_seed=3' in job['flags']
   assert patched.Job(**job).data == ['digits', 'images']
   assert patched.Job(**job).model == {}
-  job = run.job_of(STUDY, logs.RunKey('digits', 'real', 'muon', 3, 0.89))
+  job = run.job_of(
+    STUDY, logs.RunKey('digits', 'real', 'published_muon', 3, 0.89)
+  )
   assert job['seconds_per_step'] is None
   assert 'eval_period_time_sec' not in job['properties']
 
 
 def test_runs_have_the_target_of_their_data_or_the_one_given():
-  assert run.runs_of(STUDY, 'muon') == [
-    logs.RunKey('fashion', 'real', 'muon', 1, 0.873),
-    logs.RunKey('digits', 'real', 'muon', 1, 0.89),
-    logs.RunKey('fashion', 'real', 'muon', 2, 0.873),
-    logs.RunKey('digits', 'real', 'muon', 2, 0.89),
+  assert run.runs_of(STUDY, 'published_muon') == [
+    logs.RunKey('fashion', 'real', 'published_muon', 1, 0.873),
+    logs.RunKey('digits', 'real', 'published_muon', 1, 0.89),
+    logs.RunKey('fashion', 'real', 'published_muon', 2, 0.873),
+    logs.RunKey('digits', 'real', 'published_muon', 2, 0.89),
   ]
   other = dataclasses.replace(STUDY, target=0.0)
-  assert {r.target for r in run.runs_of(other, 'muon')} == {0.0}
+  assert {r.target for r in run.runs_of(other, 'published_muon')} == {0.0}
 
 
 def test_what_the_benchmark_wrote_is_read(tmp_path):
