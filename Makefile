@@ -124,15 +124,19 @@ figures: .venv/.installed ## Draw the thesis' figures from research/thesis/logs
 results: .venv/.installed ## Measure the thesis' claims from research/thesis/logs
 	$(BIN)/reset-cycles results --out=research/thesis/RESULTS.md --overwrite
 
-# The runs of README.md and docs/: in force, the thesis', and the one that
-# docs/reading_a_run.md explains line by line.
+# The runs of docs/: in force, which docs/reading_a_run.md explains line by line,
+# and the thesis'. Beside a picture are the run's settings and what it printed:
+# tests/test_figures.py fails when either is no longer that of the setting.
 .PHONY: figures-readme
 figures-readme: .venv/.installed ## Draw the single runs that the pages show
-	$(call TRAIN,digits) --workload=digits --experiment_name=digits --overwrite
+	$(call TRAIN,digits) --workload=digits --experiment_name=digits --overwrite \
+	  2> figures/digits.txt
 	$(call TRAIN,digits) --workload=digits --experiment_name=digits_thesis --overwrite \
 	  --settings=thesis
 	for name in digits digits_thesis; do \
-	  cp experiment_runs/$$name/digits_jax/trial_1/metric.png figures/$$name.png; done
+	  trial=experiment_runs/$$name/digits_jax/trial_1; \
+	  cp $$trial/metric.png figures/$$name.png; \
+	  cp $$trial/schedule_params.json figures/$$name.json; done
 
 .PHONY: scoreboard
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs

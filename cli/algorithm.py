@@ -71,7 +71,11 @@ _ROWS = (
   _Row(
     *('Muon', 'weight_decay', 'times the rate'),
     '0 takes 1.03, .081 takes .96 of the steps of .02, but long runs come to '
-    f'rest under .081; {_MUON}',
+    f'rest under .081; {_MUON}; with a power of the rate: {_PEAKS}',
+  ),
+  _Row(
+    *('Muon', 'decay_lr_power', 'power of the rate in the weight decay'),
+    f'0: {_MUON}; 1: {_PEAKS}',
   ),
   _Row(
     *('Muon', 'rest_share', 'share of the rate for what is no matrix'),
@@ -178,7 +182,7 @@ def _numbers(settings: Any, title: str, ruleset: str) -> str:
     values = [
       f'{getattr(part, row.field):.4g}'
       for part in all_parts
-      if type(part).__name__ == row.part
+      if type(part).__name__ == row.part and hasattr(part, row.field)
     ]
     shown = ', '.join(values if len({*values}) > 1 else values[:1])
     if shown:
