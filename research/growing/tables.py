@@ -35,7 +35,12 @@ _RISES = {'images': True, 'characters': False, 'images_norm': True}
 _RISES |= {'molecules': True}
 
 
-_METRICS = {'images': 'accuracy', 'characters': 'perplexity'}
+_METRICS = {
+  'images': 'accuracy',
+  'characters': 'perplexity',
+  'images_norm': 'accuracy',
+  'molecules': 'mean average precision',
+}
 
 
 class Result(NamedTuple):
@@ -216,27 +221,36 @@ def draw(
   arms: Sequence[str],
   path: pathlib.Path,
 ) -> None:
-  """Metric against steps: the median over the seeds, and the quartiles."""
-  from matplotlib.figure import Figure
+  """What is missing against steps: medians over the seeds, and quartiles.
 
-  figure = Figure(figsize=(10, 4), layout='constrained')
-  for axes, task in zip(np.atleast_1d(figure.subplots(1, len(tasks))), tasks):
+  All of every curve is in its frame, and so is the target: on a log scale, of
+  1 - y for a metric y that rises.
+  """
+  from matplotlib.figure import Figure
+  from matplotlib.ticker import LogLocator
+
+  figure = Figure(figsize=(10, 7), layout='constrained')
+  for axes, task in zip(figure.subplots(2, 2).flat, tasks):
     made = TASKS[task]()
+    shown = lambda y, rises=made.rises: 1.0 - y if rises else y
     for i, arm in enumerate(arms):
-      curves = results[task, condition, arm].curves
+      curves = shown(results[task, condition, arm].curves)
       steps = made.every * np.arange(curves.shape[1])
       low, middle, high = np.percentile(curves, [25, 50, 75], axis=0)
       axes.plot(steps, middle, label=arm, color=f'C{i}')
       axes.fill_between(steps, low, high, color=f'C{i}', alpha=0.2)
-    ends = np.concatenate(
-      [results[task, condition, arm].curves[:, 3:].ravel() for arm in arms]
-    )
-    axes.set_ylim(ends.min(), ends.max())
+    goal = np.median(results[task, condition, 'fresh'].last)
+    axes.axhline(shown(goal), color='k', ls='--', lw=0.9, label='target')
+    axes.set_yscale('log')
+    axes.yaxis.set_minor_locator(LogLocator(subs=(1.5, 2, 3, 4, 6, 8)))
+    axes.yaxis.set_major_formatter('{x:g}')
+    axes.yaxis.set_minor_formatter('{x:g}')
     axes.set_title(f'{task}: {condition}')
     axes.set_xlabel('steps of the new stage')
-    better = 'higher' if made.rises else 'lower'
-    axes.set_ylabel(f'{_METRICS[task]}, {better} is better')
-    axes.grid(alpha=0.3)
+    name = _METRICS[task]
+    name = f'1 - {name}' if made.rises else name
+    axes.set_ylabel(f'{name}; less is better')
+    axes.grid(alpha=0.3, which='both')
   figure.axes[0].legend()
   save_picture(figure, path)
 
@@ -249,7 +263,7 @@ def write(log: pathlib.Path, picture: pathlib.Path | None) -> str:
   """
   results = results_of(read(log))
   if picture:
-    draw(results, SELECTION, *DRAWN, picture)
+    draw(results, (*SELECTION, *HELD_OUT), *DRAWN, picture)
   lines = [text(results), f'The tau of the selection: {chosen_tau(results)}']
   lines += [
     f'  {tau}: {cost(results, SELECTION, f"soft {tau}"):.3f}' for tau in TAUS
