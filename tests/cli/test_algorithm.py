@@ -25,15 +25,15 @@ def test_the_page_has_the_numbers_in_force():
 def test_numbers_are_those_of_the_settings():
   changed = dataclasses.replace(
     MUON,
-    relative_peak=SpectralPeak(share=0.16, whole=300.0),
+    relative_peak=SpectralPeak(share=0.2, whole=400.0),
     switching=AnyOf((ChainLossRule(k=0.25), Progress(window=0.07))),
   )
   before, after = rows(MUON), rows(changed)
   assert before['Cycle.length'] == '1, 2, 4, 8'
   assert before['Cycle.warmup_factor'] == '0.02'
   assert {name: v for name, v in after.items() if before.get(name) != v} == {
-    'SpectralPeak.share': '0.16',
-    'SpectralPeak.whole': '300',
+    'SpectralPeak.share': '0.2',
+    'SpectralPeak.whole': '400',
     'ChainLossRule.lam': '0.7',
     'ChainLossRule.k': '0.25',
     'Progress.window': '0.07',
