@@ -9,7 +9,7 @@ does.
   growing      What to do when the data grow?           growing/GROWING_DATA.md
   lost_runs    What if target or rate are wrong?        docs/choosing.md
   muon         What does Muon bring?                    muon/MUON.md
-  own_loop     What to take in a loop of one's own?     docs/own_loop.md
+  own_loop     What to take in a loop of one's own?     own_loop/OWN_LOOP.md
   peaks        Which peak suits noise and length?       peaks/PEAKS.md
   real_runner  How is it in the benchmark's runner?     real_runner/README.md
   replay       Which rule to leave a cycle by?          replay/FINDINGS.md

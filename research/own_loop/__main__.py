@@ -22,7 +22,7 @@ def own_loop(seeds: str, loops: str | None, log: pathlib.Path | None) -> None:
   """Trains six small loops with four optimizers, and prints a table.
 
   Each run adds a row to the log; what the log has is not trained again. The
-  table, of all its rows, is that of docs/own_loop.md.
+  table, of all its rows, is that of OWN_LOOP.md.
   """
   with errors.ended_by_signals(), errors.setup_phase():
     from .. import run_logs

@@ -48,7 +48,7 @@ def test_the_table_by_hand():
 
 def test_the_page_has_the_table_of_the_log():
   """In per cent."""
-  page = (ROOT / 'docs' / 'own_loop.md').read_text()
+  page = LOG.with_name('OWN_LOOP.md').read_text()
   percent = lambda match: f'{100 * float(match[0]):.1f}'
   lines = study.table(run_logs.read(LOG, study.FIELDS)).splitlines()
   assert len(lines) == 18
@@ -57,6 +57,29 @@ def test_the_page_has_the_table_of_the_log():
     shares = '|'.join(re.sub(r'-?\d\.\d+', percent, cell) for cell in cells)
     name = name.replace('_', ', ')
     assert f'|{name}|{peak}|{shares}|\n' in page
+
+
+def test_the_page_counts_the_cases_of_its_table():
+  """From the medians that it shows."""
+  page = LOG.with_name('OWN_LOOP.md').read_text()
+  rows = re.findall(r'(?m)^\| (?:mlp|cnn|transformer), .*$', page)
+  medians = np.array(
+    [[float(m) for m in re.findall(r'(\d+\.\d) \(', row)] for row in rows]
+  )
+  cosine, schedule_free, loop, soft_reset = medians.T
+  more = np.maximum(cosine, schedule_free) - loop
+  assert sum(more <= 0) == 16
+  np.testing.assert_allclose(more[more > 0], [5.9, 2.2])
+  gains = soft_reset - loop
+  assert (sum(gains < 0), sum(gains > 0)) == (10, 4)
+  np.testing.assert_allclose((min(gains), max(gains)), (-30.5, 3.9))
+  for words in (
+    '16 of 18 cases',
+    '5.9 % and 2.2 %',
+    '10 of 18',
+    'in 4, by 3.9',
+  ):
+    assert words in page
 
 
 @pytest.mark.parametrize('arm', ('loop', 'soft_reset'))
