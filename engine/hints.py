@@ -6,8 +6,9 @@ import math
 
 from .state import Control, RunConfig
 
-# Of the share that the loss has fallen: by more than this no metric falls by
-# noise.
+# Noise makes a metric worse, too. Where the loss has fallen by a tenth or more,
+# noise is taken to be less than a fifth of that fall.
+_CLEAR_FALL = 0.1
 _CLEAR_SHARE = 0.2
 
 
@@ -22,12 +23,11 @@ def hints(before: Control, control: Control, config: RunConfig) -> list[str]:
   sentences = _beginning(before, control, config)
   is_third = control.cycle == 1 and control.num_evaluations == 3
   is_worst = control.best.step == first.step and last.metric != first.metric
-  # By noise the metric gets worse too, but not by a fifth of the loss's share.
+  fall = first.loss - last.loss
   worse = abs(last.metric - first.metric) * abs(first.loss)
-  is_clear = worse >= _CLEAR_SHARE * (first.loss - last.loss) * abs(
-    first.metric
-  )
-  if is_third and is_worst and is_clear and last.loss < first.loss:
+  is_clear = fall > 0 and fall >= _CLEAR_FALL * abs(first.loss)
+  is_clear &= worse >= _CLEAR_SHARE * fall * abs(first.metric)
+  if is_third and is_worst and is_clear:
     rises = config.target.rises
     sentences += [
       'the loss has fallen and the metric has got worse in three evaluations: '

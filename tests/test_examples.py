@@ -62,6 +62,7 @@ def test_three_cycles(name, needs, example, capsys):
   events = example(name).main(60, 10)
   assert [event.step for event in resets(events)] == [20, 40]
   assert all(0 < event.numbers['tau'] < 0.7 for event in resets(events))
+  assert [str(event) for event in events if event.kind == 'warning'] == []
   # Five starts and resets, the evaluations before two and at the end, Reached.
   said = printed(capsys)
   assert len(said) <= 10

@@ -227,6 +227,17 @@ def test_what_looks_wrong_is_said_once(changes, metrics, said):
     assert str(event).endswith(end) and not str(event).endswith('?.')
 
 
+def test_a_metric_that_is_worse_by_noise_is_no_warning():
+  """An accuracy on 512 points, while the loss falls by less than a tenth."""
+  cycles = make()
+  step = loops.make_step(cycles)
+  for loss, said in ((0.58, []), (0.579, [WRONG.format(True)])):
+    evaluations = {8: (0.644, 0.609), 16: (0.644, 0.568), 24: (loss, 0.58)}
+    state = loops.start(cycles)
+    _, tape = loops.train(cycles, state, evaluations, 0, 25, step)
+    assert [e.reason for e in tape if e.kind == 'warning'] == said
+
+
 @pytest.mark.parametrize(
   ('first', 'rises', 'is_abandoned'),
   [(1, False, True), (8, False, False), (8, True, True)],
