@@ -14,6 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...core.checks import did_you_mean
+from ...mini_algoperf.workloads import WORKLOADS
+from ...mini_algoperf.workloads.from_file import is_file
+
 SELECTION = (
   *('digits', 'patches_glu', 'clicks', 'photos_tanh'),
   *('waves', 'molecules', 'translation', 'text'),
@@ -26,5 +30,16 @@ SETS = {'held_out': HELD_OUT, 'selection': SELECTION}
 
 
 def workloads_of(names: Sequence[str]) -> list[str]:
-  """The names, with the workloads of a set in the place of its name."""
+  """The names, with the workloads of a set in the place of its name.
+
+  Raises:
+    ValueError: for a name that is neither a set, a workload nor a file's class.
+  """
+  known = [*SETS, *WORKLOADS]
+  for name in names:
+    if name not in known and not is_file(name):
+      raise ValueError(
+        f'workload {name!r} is unknown; known are {", ".join(known)}, and '
+        'file.py:ClassName for your own.' + did_you_mean(name, known)
+      )
   return [own for name in names for own in SETS.get(name, (name,))]

@@ -217,7 +217,14 @@ CASES = [
   ([*STUDY, '--submissions==a.py'], 'its name must consist of letters'),
   ([*STUDY, '--submissions=bare=a.py'], 'bare is a submission of the project'),
   ([*STUDY, '--submissions=sgdr,sgdr'], 'sgdr is given twice'),
-  ([*STUDY, '--workloads=mnist'], 'mnist'),
+  (
+    [*STUDY, '--workloads=heldout'],
+    "workload 'heldout' is unknown; known are held_out, selection, digits, "
+    'molecules, translation, text, residual, patches, patches_glu, clicks, '
+    'clicks_embed_init, photos, photos_tanh, waves, frames, molecules_wide, '
+    'translation_glu, chains, fake, and file.py:ClassName for your own. Did you '
+    'mean held_out?\n',
+  ),
   ([*STUDY, '--conditions=warm'], "'warm' is unknown"),
   *(([*STUDY, f'--seeds={text}'], f'--seeds={text}: ') for text in SEEDS),
   (['scoreboard', '--logs=own', '--out=page.md'], '--out=page.md exists'),
