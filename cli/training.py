@@ -209,6 +209,8 @@ def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
   """The closing summary; the one file that it reads is cycles.csv."""
   workload, state = trial.workload, trial.train_state
   ended = 'both targets are reached'
+  if 'test' not in workload.eval_splits:
+    ended = 'the validation target is reached'
   if not state['is_time_remaining']:
     ended = f'the time budget of {trial.budget_sec:.0f} s is used up'
   elif state['training_complete']:

@@ -188,6 +188,21 @@ def test_a_run_and_what_it_leaves(monkeypatch, capsys):
   assert f'files:     {TRIAL}' in captured.out
 
 
+@pytest.mark.parametrize(
+  ('splits', 'said'),
+  [
+    ('all', 'both targets are reached'),
+    ('validation', 'the validation target is reached'),
+  ],
+)
+def test_the_targets_that_end_a_run(splits, said, monkeypatch, capsys):
+  """Of the test split there are two, of which one is not looked at."""
+  monkeypatch.setattr(FakeWorkload, 'validation_target_value', 0.0045)
+  monkeypatch.setattr(FakeWorkload, 'test_target_value', 0.0045)
+  assert run(f'--eval_splits={splits}') == 0
+  assert f'ended:     {said}\n' in capsys.readouterr().out
+
+
 # What cannot be drawn.
 
 
