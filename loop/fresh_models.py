@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import keystr, tree_flatten_with_path
 
+from ..core.checks import check
 from .settings import attempt
 
 _MUST_BE = (
@@ -56,11 +57,15 @@ def fresh_models(
     make_params, key, has_batch_stats: see `Cycles`.
 
   Raises:
-    ValueError: if the key is not a key, or make_params cannot be traced.
+    ValueError: if the key is not a key, or make_params no function that can be
+      traced.
   """
   key = jax.random.PRNGKey(0) if key is None else key
   fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
   attempt('key', key, 'a single key of jax.random', fold)
+  kind = type(make_params).__name__
+  must_be = 'a function of a key that makes the parameters, such as your init'
+  check(callable(make_params), 'type of make_params', kind, must_be)
   fresh = FreshModels(make_params, key, has_batch_stats)
   shapes_of: Callable[[Any], Any] = lambda _: jax.eval_shape(lambda: fresh(0))
   return fresh, attempt('make_params', make_params, _MUST_BE, shapes_of)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ..any_optax.behaviour import ERRORS
 from ..core.checks import check, check_number
 from ..core.evaluation import Way
-from ..early_switching import NotFinite
+from ..early_switching import AnyOf, NotFinite
 from ..engine.records import described
 from ..engine.tuned import with_peak
 from ..optimizers.peaks import SpectralPeak
@@ -73,10 +73,15 @@ def loop_settings(
   if target is not None:
     check_number('target', target, '(-inf, inf)')
   else:
-    must_be = 'another one, such as Cyclic(), or give target=… or tau=…'
-    check(not settings.reset.needs_target, 'reset', reset, must_be)
-    must_be = 'another one where target is None'
-    check(not rule.needs_target, 'switching', rule, must_be)
+    rules = rule.rules if isinstance(rule, AnyOf) else (rule,)
+    parts = [p for p in (settings.reset, *rules) if p.needs_target]
+    must_be = (
+      'the metric to reach with '
+      f'{" and ".join(type(part).__name__ for part in parts)}; MUON_LOOP and '
+      'LOOP need no target, nor do a SoftReset with tau=… and a rule such as '
+      'ChainLossRule()'
+    )
+    check(not parts, 'target', target, must_be)
   must_be = 'a SoftReset where tau is given'
   check(tau is None or isinstance(reset, SoftReset), 'reset', reset, must_be)
   if optimizer is not None:
@@ -122,6 +127,7 @@ def attempt(
   try:
     return use(value)
   except ERRORS as error:
-    reason = str(error).partition('\n')[0]
-    message = f'{name}={described(value)} ({reason}): must be {must_be}.'
+    reason, shown = str(error).partition('\n')[0], described(value)
+    shown = type(value).__name__ if '\n' in shown else shown
+    message = f'{name}={shown} ({reason}): must be {must_be}.'
     raise ValueError(message) from error

@@ -19,7 +19,7 @@ from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.engine.model_reset import Effect
 from reset_cycles.loop import State
 from reset_cycles.loop.events import event_of
-from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.schedule_params import MUON, SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, FullReset, SoftReset
 
 SWITCHING, EVALUATIONS = loops.SWITCHING, loops.EVALUATIONS
@@ -289,25 +289,12 @@ def test_many_steps_at_once_are_those_steps():
     ({'num_steps': 0}, 'num_steps=0: must be a whole number'),
     ({'num_steps': 2}, 'each needs at least one'),
     ({'target': math.nan}, 'target=nan: must be a number in'),
-    (
-      {'target': None},
-      r'reset=.*: must be another.*Cyclic\(\), or give target',
-    ),
     ({'rises': 1}, 'rises=1: must be True or False'),
     ({'tau': 0.5}, r'tau=0.5 \(.*\): must be a function of \(metric'),
     ({'tau': lambda metric: 0.5}, r'tau=.* \(too many positional'),
     ({'key': 0}, r'key=0 \(.*\): must be a single key of jax.random'),
-    ({'make_params': {'w': 0.0}}, r'make_params=.*not callable'),
     ({'make_params': lambda key: {}}, 'make_params=.*it returned dict'),
     ({'settings': 'thesis'}, "settings='thesis': must be a ScheduleParams"),
-    (
-      {'settings': CYCLIC, 'target': None},
-      'switching=Progress.*: must be another one',
-    ),
-    (
-      {'settings': SOFT_RESET, 'target': None, 'tau': lambda *asked: 0.5},
-      'switching=Progress.*: must be another one',
-    ),
     ({'frozen': ['hidden']}, r'frozen=.*not callable\): must be a func'),
     ({'frozen': lambda path: True}, 'frozen=.*must be False for at least'),
     (
@@ -337,6 +324,44 @@ def test_what_cannot_work_is_refused(changes, said):
   with pytest.raises(ValueError, match=said) as error:
     loops.make(**changes)
   assert ' at 0x' not in str(error.value)  # no function's address
+
+
+@pytest.mark.parametrize(
+  ('changes', 'needing'),
+  [
+    ({'settings': MUON}, 'SoftReset and Progress'),
+    ({}, 'SoftReset'),
+    ({'settings': CYCLIC}, 'Progress'),
+    ({'settings': SOFT_RESET, 'tau': lambda *asked: 0.5}, 'Progress'),
+  ],
+)
+def test_a_missing_target_is_asked_for(changes, needing):
+  """By what needs it; nobody has given a reset or a rule."""
+  with pytest.raises(ValueError, match='^target') as error:
+    loops.make(target=None, **changes)
+  assert str(error.value) == (
+    f'target=None: must be the metric to reach with {needing}; MUON_LOOP and '
+    'LOOP need no target, nor do a SoftReset with tau=… and a rule such as '
+    'ChainLossRule().'
+  )
+
+
+def test_parameters_in_the_place_of_make_params_are_not_printed():
+  params = loops.init(jax.random.PRNGKey(0))
+  for given in (params, params['hidden']['kernel']):
+    with pytest.raises(ValueError, match='make_params') as error:
+      loops.make(make_params=given)
+    assert str(error.value) == (
+      f'type of make_params={type(given).__name__!r}: must be a function of a '
+      'key that makes the parameters, such as your init.'
+    )
+
+  class Model(dict):
+    def __call__(self, inputs):
+      return inputs @ self['hidden']['kernel']
+
+  with pytest.raises(ValueError, match=r'^make_params=Model \(.*$'):
+    loops.make(make_params=Model(params))
 
 
 def test_a_state_of_something_else_is_refused():
