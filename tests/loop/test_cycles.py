@@ -171,7 +171,7 @@ def test_events_go_where_the_page_sends_them():
   evaluations = {np.int64(2): (jnp.float32(1), np.float32(0.5))}
   _, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 5)
   names = {'events': tape, 'writer': mock.Mock(), 'wandb': mock.Mock()}
-  page = documents.blocks(documents.ROOT / 'docs' / 'own_loop.md')
+  page = documents.blocks(documents.ROOT / 'docs' / 'loop_reference.md')
   for block in page[-2:]:
     exec(block.text, dict(names))
   said = [call.args for call in names['writer'].add_text.call_args_list]

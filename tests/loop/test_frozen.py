@@ -156,7 +156,7 @@ def test_the_peak_is_that_of_what_is_trained():
 
 def test_an_average_of_ones_own_follows_the_page():
   """Its line blends the average towards the parameters, by the same tau."""
-  page = documents.blocks(documents.ROOT / 'docs' / 'own_loop.md')
+  page = documents.blocks(documents.ROOT / 'docs' / 'loop_reference.md')
   [line] = [block.text for block in page if 'average =' in block.text]
   cycles = loops.make()
   state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 4)

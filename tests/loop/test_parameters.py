@@ -47,7 +47,7 @@ def test_what_is_only_guessed_is_a_warning(told, guesses):
 
 def answers_of_the_page(monkeypatch, word, **names):
   """What the parameters are by the example of the page that has this word."""
-  page = documents.blocks(documents.ROOT / 'docs' / 'own_loop.md')
+  page = documents.blocks(documents.ROOT / 'docs' / 'loop_reference.md')
   [text] = [b.text for b in page if word in b.text and 'Cycles(' in b.text]
   ask, forms = cycles_module.parameter_forms, {}
 
@@ -115,6 +115,6 @@ def test_the_example_of_plain_arrays(monkeypatch):
     "['scale']": (VECTOR, Source.NAME),
     "['words']": (TABLE, Source.USER),
   }
-  page = documents.blocks(documents.ROOT / 'docs' / 'own_loop.md')
+  page = documents.blocks(documents.ROOT / 'docs' / 'loop_reference.md')
   [table] = [block.text for block in page if block.text.startswith('name ')]
   assert made[0].forms == table.rstrip()

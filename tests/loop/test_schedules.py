@@ -150,7 +150,7 @@ def test_the_groups_of_the_page():
   """
   [text] = [
     b.text
-    for b in blocks(ROOT / 'docs' / 'own_loop.md')
+    for b in blocks(ROOT / 'docs' / 'loop_reference.md')
     if 'def grouped' in b.text
   ]
   cycle = Cycle(0.5, warmup_factor=0.0, decay=Constant())

@@ -126,9 +126,9 @@ def test_a_deleted_state_is_refused_with_a_sentence():
   cycles.before_step(0, new)
 
 
-def test_the_page_says_on_its_first_screen_what_is_donated():
-  page = (documents.ROOT / 'docs' / 'own_loop.md').read_text()
-  first = ' '.join(page.splitlines()[:20])
+def test_the_reference_says_on_its_first_screen_what_is_donated():
+  page = (documents.ROOT / 'docs' / 'loop_reference.md').read_text()
+  first = ' '.join(page.splitlines()[:25])
   assert '`before_step` and `after_evaluation` may delete the arrays' in first
   assert 'keep copies' in first
 
