@@ -67,6 +67,19 @@ def test_links_lead_somewhere(name):
     assert not anchor or anchor in anchors(target), link
 
 
+@pytest.mark.parametrize('name', NAMES)
+def test_lists_are_lists_on_the_site(name):
+  """An item follows another one of its paragraph, or an empty line.
+
+  GitHub needs no such line; Python's Markdown takes the item for text.
+  """
+  text = re.sub(r'(?ms)^```.*?^```$', '', (ROOT / name).read_text())
+  for paragraph in re.split(r'\n\s*\n', text):
+    lines = paragraph.strip('\n').splitlines()
+    is_item = [bool(re.match(r'\s*([-*]|\d+\.) ', line)) for line in lines]
+    assert not any(is_item) or is_item[0], paragraph
+
+
 def test_the_index_has_every_page():
   page = ROOT / 'docs' / 'index.md'
   links = links_of(page.read_text())
