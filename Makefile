@@ -167,6 +167,10 @@ docs: .venv/.docs build/code ## Build the documents as a site, links checked
 	test -n '$(SITE_URL)' || rm -f build/site/404.html  # it needs the address
 	@echo 'Open build/site/index.html'
 
+.PHONY: notebook
+notebook: .venv/.docs ## Run docs/first_look.ipynb and keep its outputs
+	$(BIN)/python .ci/notebook.py
+
 .PHONY: docs-serve
 docs-serve: docs ## Show the site at http://localhost:8000
 	$(BIN)/python -m http.server --directory=build/site 8000
