@@ -39,7 +39,7 @@ def train(out: pathlib.Path, tasks: str | None) -> None:
 def tables(
   log: pathlib.Path | None, picture: pathlib.Path | None, overwrite: bool
 ) -> None:
-  """Prints the tables of GROWING_DATA.md, and the tau that is chosen."""
+  """Prints the tables of its two pages, and the tau that is chosen."""
   with errors.ended_by_signals(), errors.setup_phase():
     from . import tables as pages
 

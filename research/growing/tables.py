@@ -194,19 +194,34 @@ def _short(value: float) -> str:
   return text.removeprefix('0')
 
 
-def text(results: dict[Key, Result]) -> str:
-  """All tables, as the page has them."""
+_SETS = ('Selection', SELECTION), ('Held out', HELD_OUT)
+
+
+def by_set(results: dict[Key, Result]) -> str:
+  """The tables of GROWING_DATA.md."""
   lines: list[str] = []
-  for title, tasks in (('Selection', SELECTION), ('Held out', HELD_OUT)):
+  for title, tasks in _SETS:
     lines += [f'### {title}: {" and ".join(tasks)}', '']
     lines += [*summary(results, tasks, has_chains=False), '']
     lines += ['The cost over a fresh model under each condition:', '']
-    lines += by_condition(results, tasks)
-    lines += ['', 'Without the streams, and with chains of three cycles:', '']
+    lines += [*by_condition(results, tasks), '']
+  return '\n'.join(lines)
+
+
+def by_task(results: dict[Key, Result]) -> str:
+  """The tables of ARMS.md."""
+  lines: list[str] = []
+  for title, tasks in _SETS:
+    lines += [f'## {title}: chains of three cycles', '']
     lines += [*summary(results, tasks, has_chains=True), '']
   for task in (*SELECTION, *HELD_OUT):
-    lines += [f'### {task}', '', *detail(results, task), '']
+    lines += [f'## {task}', '', *detail(results, task), '']
   return '\n'.join(lines)
+
+
+def text(results: dict[Key, Result]) -> str:
+  """The tables of both pages."""
+  return f'{by_set(results)}\n{by_task(results)}'
 
 
 def chosen_tau(results: dict[Key, Result]) -> float:

@@ -179,10 +179,13 @@ def shipped():
 
 
 def test_the_page_has_the_tables_of_the_log(shipped):
-  page = (ROOT / 'research' / 'growing' / 'GROWING_DATA.md').read_text(
-    encoding='utf-8'
-  )
-  assert tables.text(shipped).rstrip() in page
+  folder = ROOT / 'research' / 'growing'
+  pages = [
+    (folder / name).read_text(encoding='utf-8')
+    for name in ('GROWING_DATA.md', 'ARMS.md')
+  ]
+  assert tables.by_set(shipped).rstrip() in pages[0]
+  assert tables.by_task(shipped).rstrip() in pages[1]
 
 
 def test_nothing_is_missing_in_the_log(shipped):
