@@ -16,5 +16,6 @@ does.
   thesis       Do the thesis' figures and claims hold?  thesis/RESULTS.md
 
 tests/research/NAME has a question's tests. What several questions use lies
-beside them: `scores`, `run_logs`, `small`, `workers`.
+beside them: `scores`, `run_logs`, `small`, `workers`, and in `former` the
+setting that was in force before.
 """

@@ -32,7 +32,7 @@ from .ablation import ABLATIONS, SWITCHING
 FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
 _RIVALS = pathlib.Path(__file__).resolve().with_name('rivals')
 _HELPERS = ('__init__', 'common')
-_WITHOUT_FACTOR = ('MUON', 'SOFT_RESET')
+_WITHOUT_FACTOR = ('MUON', 'before_the_law', 'SOFT_RESET')
 _ABLATION_FILE = pathlib.Path(ablation.__file__).resolve()
 
 
@@ -65,8 +65,8 @@ def load(entry: Contender) -> LoadedSubmission:
 def factor_of(name: str) -> float:
   """The factor of a submission; 1 if none was chosen for it.
 
-  The ablations of SOFT_RESET have that of `bare`; MUON, with whichever
-  switching rule, and SOFT_RESET have none.
+  The ablations of SOFT_RESET have that of `bare`. MUON with whichever
+  switching rule, the setting before it and SOFT_RESET have none.
   """
   factors = read_object(FACTORS_FILE)['factors']
   is_ablation = name in ABLATIONS.keys() - {*_WITHOUT_FACTOR, *SWITCHING}

@@ -28,10 +28,10 @@ import optax
 from ...core import forms
 from ...optimizers.average import Averaged
 from ...optimizers.peaks import RunStart, SpectralPeak
-from ...optimizers.schedule_free import ScheduleFreeMuon
 from ...optimizers.step import Step
 from ...schedule_params import MUON
 from .. import run_logs
+from ..former import BEFORE_THE_LAW
 from .tasks import TASKS, Task
 
 LOG = pathlib.Path(__file__).with_name('runs.csv')
@@ -53,14 +53,10 @@ class Arm(NamedTuple):
   whole: float | None = None
 
 
-# Without the law: the numbers that suit a step which does not ask for the
-# coherence.
-FIXED = ScheduleFreeMuon(
-  coherence=0.0, weight_decay=0.02, decay_lr_power=0.0, rest_share=0.3
-)
+_LAW: Any = MUON.relative_peak
 ARMS = {
-  'share': Arm(FIXED, SHARES),
-  'law': Arm(MUON.optimizer, (0.16,), whole=300.0),
+  'share': Arm(BEFORE_THE_LAW.optimizer, SHARES),
+  'law': Arm(MUON.optimizer, (_LAW.share,), whole=_LAW.whole),
   'adamw': Arm(None, PEAKS),
 }
 

@@ -16,6 +16,7 @@ from ...core.checks import replaced_at
 from ...engine.records import as_plain
 from ...optimizers.peaks import SpectralPeak
 from ...schedule_params import MUON, SOFT_RESET, THESIS, ScheduleParams
+from ..former import BEFORE_THE_LAW
 
 
 def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
@@ -25,7 +26,7 @@ def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
 
 
 def _muon(share: float, decay: float) -> ScheduleParams:
-  params = replaced_at(MUON, 'optimizer.inner.weight_decay', decay)
+  params = replaced_at(BEFORE_THE_LAW, 'optimizer.inner.weight_decay', decay)
   peak = SpectralPeak(share, whole=1e9)
   return dataclasses.replace(params, relative_peak=peak)
 
@@ -61,14 +62,15 @@ OWN = {
   'thesis': THESIS,
   # What is handed in.
   'MUON': MUON,
-  # The same on the seeds that were seen while it was chosen.
-  'MUON_seen': MUON,
+  # The setting before it, also on the seeds seen while it was chosen.
+  'before_the_law': BEFORE_THE_LAW,
+  'before_the_law_seen': BEFORE_THE_LAW,
   # What share and weight decay were chosen by, whatever a run's length.
-  'MUON_share_08_decay_081': _muon(0.08, 0.081),
-  'MUON_share_05_decay_081': _muon(0.05, 0.081),
-  'MUON_share_03_decay_081': _muon(0.03, 0.081),
-  'MUON_share_03_decay_02': _muon(0.03, 0.02),
-  'MUON_share_03_decay_0': _muon(0.03, 0.0),
+  'before_share_08_decay_081': _muon(0.08, 0.081),
+  'before_share_05_decay_081': _muon(0.05, 0.081),
+  'before_share_03_decay_081': _muon(0.03, 0.081),
+  'before_share_03_decay_02': _muon(0.03, 0.02),
+  'before_share_03_decay_0': _muon(0.03, 0.0),
 }
 
 

@@ -1,7 +1,7 @@
 """MUON, SOFT_RESET, and ablations of the latter: one part left out, or all.
 
-MUON is as it is handed in. SOFT_RESET, the same with Schedule-Free AdamW, was
-handed in before.
+MUON is as it is handed in. before_the_law, with a fixed share, was handed in
+before it, and before that SOFT_RESET, with Schedule-Free AdamW.
 
 The board's runs are some 200 steps long, a hundredth of the benchmark's. As
 every rival has a factor on its rates there, `double_share` has one on its
@@ -25,6 +25,7 @@ from ....early_switching import (
 from ....optimizers.peaks import RelativePeak
 from ....schedule_params import MUON, SOFT_RESET, ScheduleParams
 from ....soft_reset import Cyclic, FullReset
+from ...former import BEFORE_THE_LAW
 
 _RESET: Any = SOFT_RESET.reset
 _MUON_PEAK: Any = MUON.relative_peak
@@ -80,6 +81,7 @@ SWITCHING = {
 }
 ABLATIONS: dict[str, ScheduleParams] = {
   'MUON': MUON,
+  'before_the_law': BEFORE_THE_LAW,
   'SOFT_RESET': SOFT_RESET,
   'double_share': _DOUBLE_SHARE,
   'bare': _BARE,

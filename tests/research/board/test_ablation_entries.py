@@ -12,6 +12,7 @@ from reset_cycles.schedule_params import MUON, SCHEDULE_PARAMS, SOFT_RESET
 
 FIELDS = {
   'MUON': 'cycles optimizer switching relative_peak',
+  'before_the_law': 'cycles optimizer switching relative_peak',
   'SOFT_RESET': 'relative_peak',
   'double_share': '',
   'bare': 'cycles reset early_switching relative_peak',
@@ -66,13 +67,16 @@ def test_soft_reset_is_as_it_is_written_and_double_share_has_twice_its_share():
 def test_the_factors_on_the_rates():
   found = [
     entries.factor_of(n)
-    for n in ('MUON', 'by_either', 'SOFT_RESET', 'double_share', 'bare', 'mine')
+    for n in (
+      *('MUON', 'by_either', 'before_the_law', 'SOFT_RESET'),
+      *('double_share', 'bare', 'mine'),
+    )
   ]
-  assert found == [1, 1, 1, 4, 4, 1]
+  assert found == [1, 1, 1, 1, 4, 4, 1]
 
 
 @pytest.mark.parametrize(
-  ('suffix', 'share'), [('', 0.08), ('_ten_times', 0.8), ('_a_tenth', 0.008)]
+  ('suffix', 'share'), [('', 0.16), ('_ten_times', 1.6), ('_a_tenth', 0.016)]
 )
 def test_entries_of_muon_that_differ_in_the_rule_alone(suffix, share):
   progress, either, sooner = (

@@ -102,7 +102,7 @@ def test_the_share_of_the_law(small, monkeypatch, tmp_path):
   )
   for steps in (100, 300, 1200):
     study.losses_of(Run('square', steps, 'law', 0.16, 0), tmp_path)
-  study.losses_of(Run('square', 1200, 'coherent', 0.16, 0), tmp_path)
+  study.losses_of(Run('square', 1200, 'share', 0.16, 0), tmp_path)
   size = np.sqrt(2)  # rms(w) sqrt(fan in)
   expected = [0.16 * size, 0.16 * size, 0.08 * size, 0.16 * size]
   np.testing.assert_allclose(peaks[::30], expected)

@@ -1,0 +1,22 @@
+"""The setting in force before `MUON` had a law for its peak."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..core.checks import replaced_at
+from ..early_switching import Progress
+from ..optimizers.peaks import SpectralPeak
+from ..optimizers.schedule_free import ScheduleFreeMuon
+from ..schedule_params import MUON, ScheduleParams
+
+# Pages show it, and what was tried beside it. It steps as far for noise as for
+# a signal.
+BEFORE_THE_LAW: ScheduleParams = dataclasses.replace(
+  replaced_at(MUON, 'cycles.peak', 0.08),
+  optimizer=ScheduleFreeMuon(
+    coherence=0.0, weight_decay=0.02, decay_lr_power=0.0, rest_share=0.3
+  ),
+  relative_peak=SpectralPeak(share=0.08, whole=1500.0),
+  switching=Progress(window=0.06),
+)
