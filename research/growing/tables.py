@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -229,6 +230,11 @@ def chosen_tau(results: dict[Key, Result]) -> float:
   return min(TAUS, key=lambda tau: cost(results, SELECTION, f'soft {tau}'))
 
 
+def _missing(rises: bool, y: Any) -> Any:
+  """1 - y of a metric that rises; a metric that falls itself."""
+  return 1.0 - y if rises else y
+
+
 def draw(
   results: dict[Key, Result],
   tasks: Sequence[str],
@@ -247,7 +253,7 @@ def draw(
   figure = Figure(figsize=(10, 7), layout='constrained')
   for axes, task in zip(figure.subplots(2, 2).flat, tasks):
     made = TASKS[task]()
-    shown = lambda y, rises=made.rises: 1.0 - y if rises else y
+    shown = functools.partial(_missing, made.rises)
     for i, arm in enumerate(arms):
       curves = shown(results[task, condition, arm].curves)
       steps = made.every * np.arange(curves.shape[1])

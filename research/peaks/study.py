@@ -26,9 +26,8 @@ import numpy as np
 import optax
 
 from ...core import forms
-from ...optimizers.average import Averaged
 from ...optimizers.peaks import RunStart, SpectralPeak
-from ...optimizers.step import Step
+from ...optimizers.step import Optimizer, Step
 from ...schedule_params import MUON
 from .. import run_logs
 from ..former import BEFORE_THE_LAW
@@ -47,7 +46,7 @@ _WARM = 0.02  # share of the run
 class Arm(NamedTuple):
   """What trains."""
 
-  optimizer: Averaged | None  # None: AdamW
+  optimizer: Optimizer | None  # None: AdamW
   numbers: Sequence[float]  # shares, or peaks of AdamW
   # Steps of the longest run with the whole share; None: a run of any length.
   whole: float | None = None
