@@ -60,11 +60,12 @@ def train(
 @peaks.command(cls=Command)
 @option('log', 'CSV file. Default: runs.csv of the project.', FILE)
 def table(log: pathlib.Path | None) -> None:
-  """Prints the table of PEAKS.md."""
+  """Prints the tables of PEAKS.md."""
   with errors.ended_by_signals(), errors.setup_phase():
     from . import study, tables
 
     print(tables.table(log or study.LOG))
+    print(tables.tried(study.LOG.with_name('tried.csv'), log or study.LOG))
 
 
 if __name__ == '__main__':

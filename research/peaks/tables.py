@@ -1,4 +1,4 @@
-"""The table of PEAKS.md: each cell beside its best share and AdamW."""
+"""The tables of PEAKS.md: the grid, and what was tried on some of its cells."""
 
 from __future__ import annotations
 
@@ -15,10 +15,21 @@ from .study import FIELDS
 # Losses of a cell by (arm, number): for each seed the curve.
 Curves = Mapping[tuple[str, float], list[list[float]]]
 _ARMS = {'share', 'law', 'adamw'}  # without which a cell has no row
+_FIXED = 'share', 0.08  # in force before
 _HEAD = (
   '| task | steps | best share | AdamW | .08: over the best, reaches AdamW '
   '| the law: over the best, reaches AdamW |\n'
   '|---|---|---|---|---|---|'
+)
+_TRIED = ('what', 'task', 'steps', 'seed', 'untrained', 'loss')
+# The cells of the table of what was tried.
+_SOME = (
+  ('noisy_labels', 1500),
+  ('noisy_labels', 6000),
+  ('markov_chain', 1500),
+  ('markov_chain', 6000),
+  ('clicks', 1500),
+  ('images', 300),
 )
 
 
@@ -86,13 +97,42 @@ def table(log: pathlib.Path) -> str:
   """A row for each cell whose arms are all trained, in Markdown."""
   lines = [_HEAD]
   for cell in cells(run_logs.read(log, FIELDS)):
-    if not _ARMS <= {arm for arm, _ in cell.curves}:
+    arms = {arm for arm, _ in cell.curves}
+    if not _ARMS <= arms or _FIXED not in cell.curves:
       continue
     ends = (
       f'{cell.last(arm, cell.best(arm)):.3f} ({cell.best(arm):g})'
       for arm in ('share', 'adamw')
     )
-    beside = (_beside(cell, *arm) for arm in (('share', 0.08), ('law', 0.16)))
+    beside = (_beside(cell, *arm) for arm in (_FIXED, ('law', 0.16)))
     parts = (cell.task, f'{cell.steps:,}', *ends, *beside)
     lines.append(f'| {" | ".join(parts)} |')
+  return '\n'.join(lines)
+
+
+def tried(log: pathlib.Path, in_force: pathlib.Path) -> str:
+  """A row for the law and for each change that was tried, in Markdown.
+
+  Args:
+    log: of what was tried: the loss at the end of a run.
+    in_force: the log of the grid.
+  """
+  ends = {
+    ('the law', c.task, c.steps): c
+    for c in cells(run_logs.read(in_force, FIELDS))
+  }
+  found = {
+    key: f'{cell.last("law", cell.best("law")):.3f}'
+    for key, cell in ends.items()
+    if any(arm == 'law' for arm, _ in cell.curves)
+  }
+  for row in run_logs.read(log, _TRIED):
+    found[row['what'], row['task'], int(row['steps'])] = (
+      f'{float(row["loss"]):.3f}'
+    )
+  head = ' | '.join(f'{task}, {steps:,}' for task, steps in _SOME)
+  lines = [f'| what | {head} |', '|' + '---|' * (1 + len(_SOME))]
+  for what in dict.fromkeys(what for what, *_ in found):
+    shown = (found.get((what, *cell), '') for cell in _SOME)
+    lines.append(f'| {what} | {" | ".join(shown)} |')
   return '\n'.join(lines)

@@ -174,9 +174,29 @@ def test_the_table_by_hand(tmp_path):
   ]
 
 
+def test_what_was_tried_by_hand(tmp_path):
+  log, tried = tmp_path / 'runs.csv', tmp_path / 'tried.csv'
+  text = '2.0 1.25'
+  cells = (('noisy_labels', 1500), ('images', 300))
+  run_logs.append(
+    log,
+    study.FIELDS,
+    [[task, steps, 'law', 0.16, 0, '3', text] for task, steps in cells],
+  )
+  names = ('what', 'task', 'steps', 'seed', 'untrained', 'loss')
+  row = ['rest 1', 'images', 300, 0, '3', '1.5004']
+  run_logs.append(tried, names, [row])
+  assert tables.tried(tried, log).splitlines()[2:] == [
+    '| the law | 1.250 |  |  |  |  | 1.250 |',
+    '| rest 1 |  |  |  |  |  | 1.500 |',
+  ]
+
+
 def test_the_page_has_the_table_of_the_log():
   page = study.LOG.with_name('PEAKS.md').read_text()
   assert tables.table(study.LOG) in page
+  log = study.LOG.with_name('tried.csv')
+  assert tables.tried(log, study.LOG) in page
 
 
 @pytest.mark.parametrize(
