@@ -12,7 +12,7 @@ from reset_cycles.research.board.ablation import page as ablation
 from reset_cycles.research.board.workload_sets import SETS
 
 FOLDER = pathlib.Path(muon.__file__).parent
-OVER_MUON = 'over `MUON`'
+OVER = 'over `before_the_law`'
 WORKLOADS = {**SETS, 'both': [w for names in SETS.values() for w in names]}
 CONDITIONS = {
   'selection': ('tuned',),
@@ -35,9 +35,9 @@ def rows():
       yield from (dict(zip(head, values)) for values in cells)
 
 
-def over_muon(runs, name, condition):
-  """The cell of an entry with MUON as the baseline."""
-  named = {'MUON': ablation.BASELINE, name: name}
+def over_former(runs, name, condition):
+  """The cell of an entry with the setting before the law as the baseline."""
+  named = {'before_the_law': ablation.BASELINE, name: name}
   own = [
     run._replace(submission=named[run.submission])
     for run in runs
@@ -59,8 +59,8 @@ def expected():
       cells = {condition: ablation.cell(pairs, condition)}
       if condition in ablation.TARGETS and not is_baseline:
         cells[f'{condition}: steps'] = ablation.cell(pairs, 'tuned')
-      if name not in ('MUON', ablation.BASELINE):
-        cells[OVER_MUON] = over_muon(runs, name, condition)
+      if name not in ('before_the_law', ablation.BASELINE):
+        cells[OVER] = over_former(runs, name, condition)
       yield name, condition, cells
 
 
@@ -87,9 +87,11 @@ def test_every_entry_is_on_the_page_and_no_other_figure():
 @pytest.mark.parametrize('row', [row for row in rows() if 'workload' in row])
 def test_full_length_by_workload(row):
   runs = [run for run in all_runs() if run.workload == row['workload']]
-  pairs = ablation.pairs_of(runs, 'MUON', 'tuned_full')
+  pairs = ablation.pairs_of(runs, 'before_the_law', 'tuned_full')
   ratio = ablation.compared(pairs).ratio
-  assert row['MUON'].split(' ')[0] == ('' if ratio != ratio else f'{ratio:.2f}')
+  assert row['before_the_law'].split(' ')[0] == (
+    '' if ratio != ratio else f'{ratio:.2f}'
+  )
   reached = [sum(run.is_reached for run in own) for own in zip(*pairs)]
-  said = row['targets reached, of ten: MUON, bare']
+  said = row['targets reached, of ten: before_the_law, bare']
   assert said == ', '.join(map(str, reached))
