@@ -99,6 +99,11 @@ class ScheduleParams(Checked):
     is_pair = not is_adams or not has_matrices
     check(is_pair, 'relative_peak', self.relative_peak, must_be)
 
+  def peak_factor(self, end: int) -> float:
+    """Factor on the peak of a cycle that ends after so many steps."""
+    rule = self.relative_peak
+    return 1.0 if rule is None else rule.length_factor(end)
+
 
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft
 # reset between any two, S(t) as in figure 3.7, and the end when cycles run out.

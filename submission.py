@@ -83,7 +83,10 @@ class InitOptimizerState:
     settings = tuned(self.settings, hyperparameters)
     model, is_tuned = (model_params, model_state), bool(hyperparameters)
     chain = jax_lr_schedule(
-      workload.step_hint, settings.cycles, settings.budget_factor
+      workload.step_hint,
+      settings.cycles,
+      settings.budget_factor,
+      peak_factor=settings.peak_factor,
     )
     return set_up(settings, chain, workload, *model, rng, is_tuned)
 

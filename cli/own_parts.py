@@ -97,6 +97,7 @@ def rehearse(settings: ScheduleParams | None) -> None:
     is_rate = lambda answer: _is_number(answer) and not answer <= 0
     must_be = 'a number above 0, or NaN'
     _try(settings.relative_peak, 'peak', is_rate, must_be, start)
+    _try(settings.relative_peak, 'length_factor', is_rate, must_be, 100)
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -107,10 +107,12 @@ def jax_lr_schedule(
   cycles: Sequence[Cycle],
   budget_factor: float,
   name: str = 'budget_factor * step_hint',
+  peak_factor: Callable[[int], float] = lambda end: 1.0,
 ) -> Chain:
   """Lays out the chain of cycles over floor(budget_factor * step_hint) steps.
 
-  Errors call these steps by `name`.
+  Errors call these steps by `name`. A cycle's peak is multiplied by
+  `peak_factor` of the steps until the cycle ends.
 
   Raises:
     ValueError: if step_hint is no number above 0, a cycle would get no step, a
@@ -125,15 +127,20 @@ def jax_lr_schedule(
   must_be = f'at most {MOST_STEPS:,} steps, as many as an int32 can count'
   check(total <= MOST_STEPS, name, total, must_be)
   lengths = [cycle.length for cycle in cycles]
-  steps = np.diff((0, *cycle_ends(0, total, lengths))).tolist()
+  ends = cycle_ends(0, total, lengths)
+  steps = np.diff((0, *ends)).tolist()
   if not all(steps):
     raise ValueError(
       f'cycles have the lengths {lengths}: over {total} steps ({name}) they '
       f'get {", ".join(map(str, steps))}, and each needs at least one.'
     )
   planned_cycles = [
-    PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)
-    for n, cycle in zip(steps, cycles)
+    PlannedCycle(
+      n,
+      math.floor(as_written(cycle.warmup_factor) * n),
+      dataclasses.replace(cycle, peak=peak_factor(end) * cycle.peak),
+    )
+    for n, end, cycle in zip(steps, ends, cycles)
   ]
   chain = Chain(tuple(planned_cycles))
   _check_throughout('learning rate', chain.rates)

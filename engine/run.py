@@ -156,8 +156,8 @@ def _first_model(
   """The model of the first cycle, whose peak suits a model made anew."""
   if rule := run.config.settings.relative_peak:
     fresh = _fresh_model(run, workload, run.control.cycle)
-    steps = run.config.chain.steps
-    peak = rule.peak(RunStart(fresh[0], run.forms, steps))
+    first_end = run.config.chain.cycles[0].steps
+    peak = rule.peak(RunStart(fresh[0], run.forms, first_end))
     model, _ = run.model_reset(model, fresh, FULL)
     run.control = control_lib.with_first_peak(run.control, peak, run.config)
   rows = [start_event(run.control, run.config)]

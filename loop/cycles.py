@@ -174,7 +174,8 @@ class Cycles:
     if rule is not None:
       forms = tuple(answer.form for answer in answers) or None
       made = jax.tree_util.tree_map(jnp.asarray, fresh(1)[0])
-      start = RunStart(LoopDevices(made).get(made), forms, num_steps)
+      first_end = stage.config.chain.cycles[0].steps
+      start = RunStart(LoopDevices(made).get(made), forms, first_end)
       start = without(is_kept, start)
       must_be = 'a number where no parameter that is trained is a matrix'
       is_told = any(form.is_matrix for form in start.forms or ())

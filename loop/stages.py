@@ -61,7 +61,9 @@ def stage_of(settings: ScheduleParams, num_steps: int, target: Target) -> Stage:
     ValueError: if the cycles do not fit into the steps.
   """
   check_count('num_steps', num_steps)
-  chain = jax_lr_schedule(num_steps, settings.cycles, 1.0, name='num_steps')
+  chain = jax_lr_schedule(
+    num_steps, settings.cycles, 1.0, 'num_steps', settings.peak_factor
+  )
   config = RunConfig(settings, chain, target)
   return Stage(config, control_lib.start(config))
 

@@ -24,7 +24,7 @@ class RunStart(NamedTuple):
 
   params: Any  # the tree of a fresh model's parameters
   forms: tuple[Form, ...] | None = None  # of its leaves; None: by shape
-  steps: int | None = None  # of the chain as planned; None: unknown
+  steps: int | None = None  # until the first cycle ends; None: unknown
 
 
 class Peak(Protocol):
@@ -32,6 +32,10 @@ class Peak(Protocol):
 
   def peak(self, start: RunStart) -> float:
     """The first cycle's peak; NaN where no parameter tells the peak."""
+
+  def length_factor(self, steps: int) -> float:
+    """Factor on the peak of a cycle that ends after so many steps."""
+    return 1.0
 
   def needs_forms(self) -> bool:
     """Whether it asks what the parameters are; see `RunStart.forms`."""
@@ -83,10 +87,12 @@ class SpectralPeak(Checked, Peak):
   On the models of nine workloads of the benchmark that size is .74 to 1.00, so
   that the published rate of Muon in JAX, .0039, is a share of .0039 to .0052.
 
-  Runs planned for up to `whole` steps take the whole share, and so do runs
-  whose steps are unknown. A longer run takes less, as the best constant rate of
-  a convex bound does, D / (G sqrt(steps)): with the defaults, .0062 on a plan
-  of 200,000 steps. Where gradients are noise alone, a matrix steps by a third
+  Here `steps` are those until a cycle ends. Cycles that end within `whole`
+  steps take the whole share, and so do runs whose steps are unknown. A later
+  end takes less, as the best constant rate of a convex bound does,
+  D / (G sqrt(steps)): with the defaults, .0062 where a plan of 200,000 steps
+  ends. So the first cycles of a chain, which end early, step further than the
+  last. Where gradients are noise alone, a matrix steps by a third
   of that; see `Muon`.
 
   Source: as for `RelativePeak`; a step's spectral norm beside the weights'
@@ -99,6 +105,9 @@ class SpectralPeak(Checked, Peak):
 
   def needs_forms(self) -> bool:
     return True
+
+  def length_factor(self, steps: int) -> float:
+    return math.sqrt(min(1.0, self.whole / steps))
 
   def peak(self, start: RunStart) -> float:
     return float(self.peak_in(np, start))

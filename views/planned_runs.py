@@ -39,7 +39,10 @@ class PlannedRun(NamedTuple):
     """The chain over its steps."""
     settings = self.settings
     return jax_lr_schedule(
-      self.step_hint, settings.cycles, settings.budget_factor
+      self.step_hint,
+      settings.cycles,
+      settings.budget_factor,
+      peak_factor=settings.peak_factor,
     )
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from helpers import fake_benchmark, runs
 from helpers.replay import PEAK, make_params, of, replay
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.engine.records import as_plain
 from reset_cycles.optimizers.peaks import RelativePeak, RunStart, SpectralPeak
-from reset_cycles.schedule_params import MUON
+from reset_cycles.schedule_params import MUON, SOFT_RESET
 from reset_cycles.views import settings_json
 
 KERNEL = np.float32([[3.0, 4.0], [0.0, 0.0]])  # rms 2.5
@@ -147,10 +148,10 @@ class OnlyATable(fake_benchmark.TinyWorkload):
 
 @pytest.mark.parametrize(
   ('generation', 'step_hint', 'length'),
-  (('jit', 60, 1.0), ('pmap', 60, 1.0), ('jit', 1800, 1 / 3)),
+  (('jit', 60, 1.0), ('pmap', 60, 1.0), ('jit', 12000, 0.5)),
 )
 def test_a_run_takes_its_peak_from_the_matrices(generation, step_hint, length):
-  """1,800 steps, half as many again in the plan, are nine times 300."""
+  """Of 18,000 steps the first cycle has a fifteenth, four times 300."""
   driver = runs.newly_set_up(
     MUON, generation, evaluations={}, step_hint=step_hint
   )
@@ -161,7 +162,28 @@ def test_a_run_takes_its_peak_from_the_matrices(generation, step_hint, length):
   kernel = np.float64(run.devices.get(fresh[0])['kernel'])
   share, fan_in = MUON.relative_peak.share, len(kernel)
   peak = length * share * math.sqrt(np.mean(kernel**2) * fan_in)
-  assert run.control.rate_factor * MUON.cycles[0].peak == pytest.approx(peak)
+  first = run.config.chain.cycles[0].cycle.peak
+  assert run.control.rate_factor * first == pytest.approx(peak)
+
+
+@pytest.mark.parametrize(
+  ('steps', 'lengths'),
+  (
+    (300, [1, 1, 1, 1]),
+    (1500, [1, 1, (300 / 700) ** 0.5, (300 / 1500) ** 0.5]),
+    (18000, [(300 / n) ** 0.5 for n in (1200, 3600, 8400, 18000)]),
+  ),
+)
+def test_peaks_fall_with_the_steps_until_a_cycle_ends(steps, lengths):
+  """The cycles have the lengths 1, 2, 4 and 8."""
+  chain = jax_lr_schedule(steps, MUON.cycles, 1.0, peak_factor=MUON.peak_factor)
+  found = [planned.cycle.peak for planned in chain.cycles]
+  np.testing.assert_allclose(found, [0.16 * n for n in lengths], rtol=1e-12)
+  # A peak in proportion to the size of the weights is the same at any length.
+  plan = jax_lr_schedule(
+    steps, SOFT_RESET.cycles, 1.0, peak_factor=SOFT_RESET.peak_factor
+  )
+  assert {planned.cycle.peak for planned in plan.cycles} == {0.0025}
 
 
 def test_a_run_without_a_matrix_has_the_peak_as_written():
