@@ -151,7 +151,7 @@ def _stopping(
 
 
 def logged_beside(rule: SwitchingRule) -> SmoothedLossRule | None:
-  """S(t) with the thesis' numbers, which a run logs; None if the rule has it.
+  """The thesis' rule, logged beside a rule without S(t); else None.
 
   It judges each cycle by itself, and is never heard.
   """
@@ -166,12 +166,12 @@ class ChainLossRule(Checked, SwitchingRule):
     S(t) = 1  if t - argmin l >= k n and k n l'(t) + l(t) >= min l,  n = t / f
     S(t) = 0  otherwise, and S(1) = 0.
 
-  It is the thesis' case 2 with eps2 = 0 and, as the thesis advises, m = k. eps1
-  is infinite, so that case 1 never holds. The loss times a factor, or plus a
-  constant, gives the same S(t). t counts the evaluations since the last full
-  reset, and f is the share of the chain that is over: n is how many evaluations
-  the whole chain will have. A soft reset changes nothing: the minimum is that
-  of the chain.
+  It is the thesis' case 2 with eps2 = 0 and, as the thesis advises, m = k; both
+  are k n evaluations here. eps1 is infinite, so that case 1 never holds. The
+  loss times a factor, or plus a constant, gives the same S(t). t counts the
+  evaluations since the last full reset, and f is the share of the chain that is
+  over: n is how many evaluations the whole chain will have. A soft reset
+  changes nothing: the minimum is that of the chain.
 
   In settings without a horizon the chain goes on after a cycle that was
   abandoned, and the next cycle is judged by that minimum, too: SmoothedLossRule

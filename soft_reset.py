@@ -1,6 +1,7 @@
 """The soft reset: how much of a model is replaced, and how.
 
-  tau: the remaining share of the way from an untrained model to the target
+  tau: the remaining share of the way from an untrained model to the target, in
+    [0, 1]; where a reset fades, less the later it comes
 
   params  <- (1 - tau) * params + tau * fresh params
   moments <- (1 - tau * alpha) * moments

@@ -1,11 +1,11 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
 The functions that the benchmark calls, in both of its generations. They only
-translate: unpack, call `engine.run`, repack. A module of an experiment
-makes the same functions from other settings:
+translate: unpack, call `engine.run`, repack. A submission with other settings
+makes the same functions from them:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
-   get_batch_size) = make_submission(SCHEDULE_PARAMS)
+   get_batch_size) = make_submission(OTHER_SETTINGS)
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .engine.tuned import tuned
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
 
 # Global batch sizes, those of the benchmark's baselines: the one setting that
-# its rules allow to depend on the workload. A variant has the batch size of its
-# base workload.
+# its rules allow to depend on the workload. A variant that is not named here
+# has the batch size of its base workload.
 _BATCH_SIZES = {
   'cifar': 128,
   'criteo1tb': 262_144,

@@ -92,7 +92,7 @@ def cycle_ends(
   """Splits steps over cycles: for each one the first step after it.
 
   Each cycle in turn takes the ceiling of its share of the remaining steps, so
-  that a plan made at any boundary of a plan is the rest of that plan.
+  that cycles laid out anew at the end of a cycle keep their ends.
   """
   shares = [as_written(length) for length in lengths]
   ends = []

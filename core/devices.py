@@ -37,7 +37,7 @@ class Devices:
     return tree_map(lambda _: self._replicated, tree)
 
   def compile_step(self, body: Callable[..., Any]) -> Any:
-    """A train step from its body (see `run.train_step`), compiled when called.
+    """A train step from its body, compiled when called: `engine.train_step`.
 
     (params, model_state, opt_state, batch, rng) -> what the body returns; the
     first three are donated.

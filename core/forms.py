@@ -217,8 +217,8 @@ def forms(
       False for no matrix; True or None where the other sources shall answer.
     trace: of each leaf, what `uses.forms_of_uses` or `forms_of_init` has told.
     types: of each leaf, the name of the benchmark's type.
-    has_names: whether names may tell. The benchmark's rules allow a submission
-      no more than its types.
+    has_names: whether names may tell. In a submission they do not: the
+      benchmark's rules speak of shapes and types.
 
   Returns:
     In the order of the leaves. What has no entries is a vector.

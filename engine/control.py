@@ -181,8 +181,9 @@ def observe(
 
   The third is the terms of S(t), if it is logged beside the rule. Whatever the
   rule says, a loss that is not finite is a reason to abandon. A late evaluation
-  of an earlier cycle is used for the intervals only. The way to the target
-  begins at the first evaluation whose metric is finite.
+  of an earlier cycle gives no verdict and is not counted; all else, such as the
+  horizon and the best metric, takes it in. The way to the target begins at the
+  first evaluation whose metric is finite.
   """
   rule, horizon = config.settings.switching, config.settings.horizon
   is_known = math.isfinite(control.first.metric)

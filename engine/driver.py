@@ -5,8 +5,8 @@
   `Driver.carry_out`    a decision -> the model, reset if that was decided
   `saved_state`         the control -> the state to be saved
 
-`engine.run` translates between these and the benchmark, `loop.cycles` between
-these and a training loop of one's own.
+`engine.run` translates between these and the benchmark. For a training loop of
+one's own, which is not handed in, `loop.cycles` does.
 """
 
 from __future__ import annotations

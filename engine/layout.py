@@ -136,11 +136,12 @@ def stretched(
 ) -> Control:
   """The cycle with a new end and a new anchor, after the planned end has moved.
 
-  Up to the third interval between evaluations of a run its chain is laid out
-  anew, since the first ones have compilations in them. Later, what remains of
-  the cycle and the cycles to come share the steps up to the new planned end by
-  their nominal lengths. After the chain's last cycle repetitions may follow,
-  which were planned to fill the steps up to the previous planned end.
+  While the first cycle of a run is at hand and three intervals between
+  evaluations are not over, the chain is laid out anew: the first intervals have
+  compilations in them. Later, what remains of the cycle and the cycles to come
+  share the steps up to the new planned end by their nominal lengths. In the
+  chain's last cycle, or a repetition of it, the steps up to the previous
+  planned end were shared with repetitions to come, and the shares stay.
   """
   lengths = [planned.steps for planned in config.chain.cycles]
   length = lengths[control.setting]
@@ -191,11 +192,12 @@ def _aligned(control: Control, step: int, config: RunConfig) -> Control:
 
     end = last + ceil(n * interval)
 
-  n is the whole number nearest to the end that keeps the cycle long enough: a
-  cycle that waits for an evaluation stands still meanwhile. An end just after
-  the last evaluation stays, or each one that comes too soon would put it off
-  again. Where too few steps for a further cycle would remain, the cycle lasts
-  up to the planned end, which lies before an evaluation.
+  Of the n that keep the cycle long enough, the one nearest to the end so far:
+  a cycle that waits for an evaluation stands still meanwhile. An end just after
+  the last evaluation stays. Otherwise each evaluation that comes a little too
+  soon would put it off by an interval. Where too few steps for a further cycle
+  would remain, the cycle lasts up to the planned end, which lies before an
+  evaluation.
   """
   end, last = control.end, control.last.step
   interval, fewest = (

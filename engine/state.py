@@ -60,7 +60,8 @@ class Control(NamedTuple):
   rate_factor: float = 1.0  # on the cycle's learning rate
   start: int = 0  # first step of the current cycle
   chain_start: int = 0  # first step of the chain; a full reset begins it
-  stage_start: int = 0  # first step of the stage; see `control.next_stage`
+  # First step of the stage, 0 in a submission; see `control.next_stage`.
+  stage_start: int = 0
   end: int = 0  # first step after the current cycle
   planned_end: int = 0  # first step after the stage, as now planned
   anchor_step: int = 0  # step at which the clock was set
@@ -71,7 +72,8 @@ class Control(NamedTuple):
   num_evaluations: int = 0  # of the current cycle
   num_early_stops: int = 0  # how many cycles have been abandoned
   last: Evaluation = Evaluation()  # the last one
-  first: Evaluation = Evaluation()  # of the run with a finite metric, or any
+  # The run's first with a finite metric; until there is one, the newest.
+  first: Evaluation = Evaluation()
   best: Evaluation = Evaluation()  # of the stage, by the metric
   switching: Any = ()  # state of the switching rule
   smoothed: SmoothedLoss = SmoothedLoss()  # of S(t) beside it, if it is logged

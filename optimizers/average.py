@@ -60,8 +60,8 @@ class Averaged(Checked, Optimizer):
   do not slow down the new average.
 
   With keep = 1 this is Schedule-Free's average. The published form has the
-  largest rate so far in w, so that x drifts onto z while the rate falls. With
-  b1 = 0 and equal weights this is `EMA`.
+  largest rate so far in w: there x moves to z even where the rate is near 0.
+  With b1 = 0 and equal weights this is `EMA`.
 
   Source: Defazio et al. 2024, "The road less scheduled", algorithm 1; r as in
   the authors' code; the weights are ours.

@@ -55,8 +55,8 @@ class Muon(Checked, Optimizer):
                 decay = weight_decay rate^decay_lr_power
 
   Five Newton-Schulz iterations stand for U V^T. They bring singular values
-  above .0015 of the matrix's norm to .7 to 1.2. So the rate is about the
-  largest stretch by a step, for a matrix that does not widen.
+  above .0015 of the matrix's norm to .7 to 1.2. So the spectral norm of a
+  step is about c times the rate, for a matrix with out <= in.
 
   What is a matrix, and which of its axes go in, go out or are stacked, the
   forms of the parameters say; see `core.forms`. Embeddings do not count as
@@ -69,11 +69,12 @@ class Muon(Checked, Optimizer):
   shorter, and its weight decay is smaller by the same factor. So is a step of
   Adam, whose mean gradient is divided by the gradients' size.
 
-  Weights that take random steps grow by their squares, rate^2. A weight decay
-  of rate^2 holds them at one size, whatever the rate is (Kosson et al. 2024,
-  "Rotational equilibrium"). So with a decay_lr_power of 1 a run of any length
-  forgets its first weights about as far, where the peak falls as the root of
-  the length. AdamW's weight decay has a power of 0.
+  Under random steps the square of a weight grows by the square of a step,
+  rate^2. A weight decay of rate^2 holds weights at one size, whatever the rate
+  is (Kosson et al. 2024, "Rotational equilibrium"). So with a decay_lr_power of
+  1 a run of any length forgets its first weights about as far, where the peak
+  falls as one over the root of the length. AdamW's weight decay has a power of
+  0.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
   networks". The published form has a coherence of 0. The step in proportion to
@@ -128,7 +129,7 @@ class MatrixState(NamedTuple):
 def _orthogonal(
   mu: float, power: float, step: Step, decay: ArrayLike
 ) -> optax.GradientTransformation:
-  """c^power (U V^T + decay W) of each matrix, in the size of its step.
+  """c (max(1, sqrt(out / in)) U V^T + decay W), where c = (|m| / n)^power.
 
   It is given the matrices alone. At a rate of 0 m and n do not move. A gradient
   that is not finite counts as m: otherwise a single NaN would never leave the
@@ -175,7 +176,7 @@ def _orthogonal(
 def _turned(
   leaves: list[jax.Array], forms: list[Form], step: Step
 ) -> list[jax.Array]:
-  """U V^T of each matrix, in the size of its step."""
+  """max(1, sqrt(out / in)) U V^T of each matrix."""
   spread = lambda stack: step.spread(orthogonalised, stack)
   factors = by_stacks(spread, leaves, forms)
   return [

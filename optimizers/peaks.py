@@ -28,7 +28,7 @@ class RunStart(NamedTuple):
 
 
 class Peak(Protocol):
-  """Scales all peaks by one factor, so that the first one suits the weights."""
+  """Scales all peaks so that they suit the weights, and the steps of cycles."""
 
   def peak(self, start: RunStart) -> float:
     """The first cycle's peak; NaN where no parameter tells the peak."""
@@ -87,9 +87,9 @@ class SpectralPeak(Checked, Peak):
   On the models of nine workloads of the benchmark that size is .74 to 1.00, so
   that the published rate of Muon in JAX, .0039, is a share of .0039 to .0052.
 
-  Here `steps` are those until a cycle ends. Cycles that end within `whole`
-  steps take the whole share, and so do runs whose steps are unknown. A later
-  end takes less, as the best constant rate of a convex bound does,
+  Here `steps` are those until a cycle ends, by the plan. Cycles that end within
+  `whole` steps take the whole share, and so do runs whose steps are unknown. A
+  later end takes less, as the best constant rate of a convex bound does,
   D / (G sqrt(steps)): with the defaults, .0062 where a plan of 200,000 steps
   ends. So the first cycles of a chain, which end early, step further than the
   last. Where gradients are noise alone, a matrix steps by a third
@@ -101,7 +101,7 @@ class SpectralPeak(Checked, Peak):
   """
 
   share: Positive = 0.16  # of the matrices' size, that a step at the peak takes
-  whole: Positive = 300.0  # steps of the longest run with the whole share
+  whole: Positive = 300.0  # steps up to which a cycle has the whole share
 
   def needs_forms(self) -> bool:
     return True
