@@ -33,10 +33,11 @@ _PEAKS = '`research/peaks/PEAKS.md`'
 _REPLAY = '`research/replay/FINDINGS.md`'
 _LEGEND = (
   'Steps are those to the target, as geometric means over ten seeds of small '
-  'stand-ins on a CPU: eight workloads, where no other number is said. They '
-  'were compared at a coherence of 0, with a peak of .08 of the size of the '
-  'matrices. The written peaks of the cycles count only in proportion to each '
-  'other, where the peak is taken from the weights.'
+  'stand-ins on a CPU: eight workloads, where no other number is said. **No '
+  'row was measured with all numbers in force together.** What is of '
+  '`research/muon/MUON.md` has the setting before: coherence 0, a peak of .08 '
+  'of the size of the matrices up to 1,500 steps, a weight decay of .02 and a '
+  'rest share of .3. So some name values that are not in force any more.'
 )
 _ROWS = (
   _Row(
@@ -49,17 +50,17 @@ _ROWS = (
     "the thesis' .02; not varied",
   ),
   _Row(
-    *('Cooldown', 'share', 'share of the rest in which the rate falls to 0'),
+    *('Cooldown', 'share', 'share after the warm-up in which the rate falls'),
     f'.3 takes 1.04 of the steps of .1; {_MUON}',
   ),
   _Row(
-    *('SpectralPeak', 'share', "the peak, as a share of the matrices' size"),
-    '.05 takes 1.15 and .12 takes .98 of the steps of .08; '
-    f'{_MUON}; with coherence: {_PEAKS}',
+    *('SpectralPeak', 'share', "peak of short cycles over the matrices' size"),
+    f'chosen with coherence, on other tasks: {_PEAKS}; without it, .05 takes '
+    f'1.15 and .12 takes .98 of the steps of .08: {_MUON}',
   ),
   _Row(
-    *('SpectralPeak', 'whole', 'steps from which on the share falls'),
-    f'1,500: {_MUON}; 300: {_PEAKS}',
+    *('SpectralPeak', 'whole', "a cycle's end from which on the share falls"),
+    f'chosen with coherence, on runs of a single cycle: {_PEAKS}',
   ),
   _Row(
     *('Muon', 'momentum', "mu: decay of the mean of a matrix's gradients"),
@@ -67,25 +68,32 @@ _ROWS = (
   ),
   _Row(
     *('Muon', 'coherence', 'power of the coherence in a step of a matrix'),
-    f'0 and 1: {_PEAKS}',
+    f'1 beside 0: {_PEAKS}',
   ),
   _Row(
     *('Muon', 'weight_decay', 'times a power of the rate'),
-    '0 takes 1.03, .081 takes .96 of the steps of .02, but long runs come to '
-    f'rest under .081; {_MUON}; with a power of the rate: {_PEAKS}',
+    f'chosen with the power of the rate: {_PEAKS}; without the power, 0 takes '
+    '1.03 and .081 takes .96 of the steps of .02, but long runs come to rest '
+    f'under .081: {_MUON}',
   ),
   _Row(
     *('Muon', 'decay_lr_power', 'power of the rate in the weight decay'),
-    f'0: {_MUON}; 1: {_PEAKS}',
+    f'1 beside 0: {_PEAKS}',
   ),
   _Row(
     *('Muon', 'rest_share', 'share of the rate for what is no matrix'),
-    '.2 takes 1.02, .5 takes 1.01 of the steps of .3; at .1 a click model '
-    f'misses its target; {_MUON}; with coherence: {_PEAKS}',
+    f'.1, .2 and .3 with coherence, by which .2 was chosen: {_PEAKS}; without '
+    'it, .2 takes 1.02 and .5 takes 1.01 of the steps of .3, and at .1 a click '
+    f'model misses its target: {_MUON}',
   ),
   _Row(
     *('Rms', 'beta2', 'decay of the mean of squared gradients'),
-    'of the self-tuning winner of 2024; not varied',
+    "of the benchmark's self-tuning baseline, and of the self-tuning winner of "
+    '2024; not varied',
+  ),
+  _Row(
+    *('Rms', 'eps', 'added to the root of that mean'),
+    "Adam's; not varied",
   ),
   _Row(
     *('Averaged', 'one_minus_beta1', 'share of z where the gradient is taken'),
@@ -142,7 +150,8 @@ _ROWS = (
   ),
   _Row(
     *('ScheduleParams', 'budget_factor', 'planned steps over `step_hint`'),
-    'in force until two evaluations tell the speed',
+    'the plan, which the peaks follow; ends of cycles do until two evaluations '
+    'tell the speed; not varied',
   ),
 )
 
@@ -181,7 +190,7 @@ def _numbers(settings: Any, title: str, ruleset: str) -> str:
   all_parts = [*parts(settings)]
   for row in _ROWS:
     values = [
-      f'{getattr(part, row.field):.4g}'
+      str(getattr(part, row.field)).removesuffix('.0')
       for part in all_parts
       if type(part).__name__ == row.part
     ]

@@ -182,7 +182,7 @@ def with_numbers(text: str, settings: ScheduleParams) -> str:
     line = f'from .{home} import {", ".join(names)}\n'
     below = ''.join(f'  {name},\n' for name in names)
     own += line if len(line) <= 81 else f'from .{home} import (\n{below})\n'
-  about = '# The numbers in force, all of them.'
+  about = '# The settings in force. README.md has what stands elsewhere.'
   return f'{above}{own}{body}\n\n{about}\n{block}\n'
 
 

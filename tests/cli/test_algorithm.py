@@ -61,7 +61,7 @@ def test_every_number_of_the_setting_in_force_has_a_row():
   }
   assert fields - {*rows(SCHEDULE_PARAMS)} == {
     *('Averaged.keep', 'Cooldown.floor', 'Cycle.peak', 'LinearWarmup.start'),
-    *('Rms.eps', 'ScheduleParams.label_smoothing'),
+    'ScheduleParams.label_smoothing',
   }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.documents import files_of, write_files
 from helpers.run_files import python
-from reset_cycles import submission
+from reset_cycles import __version__, submission
 from reset_cycles.cli import algorithm, handed_in
 from reset_cycles.cli import main as cli
 from reset_cycles.cli.handed_in import ROOT
@@ -129,7 +129,8 @@ def check_same(files):
   kind = whole[whole.index('def _check_cycles') : whole.index('# What the th')]
   above, _, below = text.partition(kind.rstrip())
   assert below.startswith(
-    '\n\n\n# The numbers in force, all of them.\nSCHEDULE_PARAMS = '
+    '\n\n\n# The settings in force. README.md has what stands elsewhere.\n'
+    'SCHEDULE_PARAMS = '
   )
   assert len(ast.parse(below).body) == 1
   imported = [
@@ -317,6 +318,7 @@ def test_the_submission_form():
   assert all(value.strip() for value in info.values())
   assert re.fullmatch('[a-z0-9_]+', info['submission_folder'])
   assert (info['ruleset'], info['framework']) == ('self-tuning', 'JAX')
+  assert info['version'] == __version__
   assert SCHEDULE_PARAMS.optimizer == ScheduleFreeMuon()
   for part in ('cycles', 'soft reset', 'orthogonalised', 'Schedule-Free'):
     assert part in info['description']
