@@ -86,7 +86,7 @@ class ScheduleParams(Checked):
     super().__post_init__()
     is_spectral = isinstance(self.relative_peak, SpectralPeak)
     must_be = (
-      'one of matrices, such as ScheduleFreeMuon(), where relative_peak is a '
+      'one of matrices, such as Muon(), where relative_peak is a '
       'SpectralPeak; with another one give relative_peak and peaks that suit it'
     )
     has_matrices = self.optimizer.needs_forms()
@@ -94,7 +94,7 @@ class ScheduleParams(Checked):
     is_adams = isinstance(self.relative_peak, RelativePeak)
     must_be = (
       'a SpectralPeak, or None with peaks that suit it, where the optimizer is '
-      'one of matrices, such as ScheduleFreeMuon(); MUON has both'
+      'one of matrices, such as Muon()'
     )
     is_pair = not is_adams or not has_matrices
     check(is_pair, 'relative_peak', self.relative_peak, must_be)
