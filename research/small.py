@@ -1,12 +1,13 @@
 """Parts of small networks in plain JAX, and data, for studies of many runs.
 
-Parameters are lists and dicts of arrays; nothing has a state. Attention is not
-here: the studies' two differ in the order of their sums, and so would their
-logs.
+Parameters are lists and dicts of arrays; nothing has a state. `own_loop` has an
+attention of its own, whose sums are in another order: with this one its log
+would differ.
 """
 
 from __future__ import annotations
 
+import functools
 from itertools import pairwise
 from typing import Any
 
@@ -39,6 +40,46 @@ def apply_layers(params: Any, x: jax.Array) -> jax.Array:
   for layer in params[:-1]:
     x = jax.nn.relu(apply_dense(layer, x))
   return apply_dense(params[-1], x)
+
+
+def transformer_init(
+  key: jax.Array, symbols: int, context: int, width: int, depth: int
+) -> Any:
+  """Layers of causal attention and Dense layers."""
+  normal = jax.nn.initializers.normal(0.1)
+  keys = jax.random.split(key, 3 + 2 * depth)
+  blocks = [
+    {
+      'qkv': normal(qkv, (width, 3 * width)),
+      'mlp': layers(mlp, width, 4 * width, width),
+    }
+    for qkv, mlp in zip(keys[3::2], keys[4::2])
+  ]
+  return {
+    'embedding': normal(keys[0], (symbols, width)),
+    'position': normal(keys[1], (context, width)),
+    'blocks': blocks,
+    'out': layers(keys[2], width, symbols),
+  }
+
+
+def transformer_apply(params: Any, tokens: jax.Array, heads: int) -> jax.Array:
+  """Logits of the next symbol: shape=(batch, context, symbols)."""
+  norm: Any = functools.partial(jax.nn.standardize, axis=-1)
+  context = tokens.shape[1]
+  x = params['embedding'][tokens] + params['position'][None, :context]
+  mask = np.tril(np.ones((context, context), bool))[None, None]
+  for block in params['blocks']:
+    parts = jnp.split(norm(x) @ block['qkv'], 3, axis=-1)
+    q, k, v = (
+      part.reshape(*part.shape[:2], heads, -1).transpose(0, 2, 1, 3)
+      for part in parts
+    )
+    scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
+    attended = jax.nn.softmax(jnp.where(mask, scores, -1e9)) @ v
+    x = x + attended.transpose(0, 2, 1, 3).reshape(x.shape)
+    x = x + apply_layers(block['mlp'], norm(x))
+  return apply_layers(params['out'], norm(x))
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:

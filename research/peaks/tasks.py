@@ -6,12 +6,8 @@ one seed see the same batches whatever trains.
 
 from __future__ import annotations
 
-import functools
-import gzip
-import io
 import pathlib
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..small import apply_layers, cross_entropy, layers
+from .. import real_data
+from ..small import (
+  apply_layers,
+  cross_entropy,
+  layers,
+  transformer_apply,
+  transformer_init,
+)
 
 _TESTS = 2048  # examples whose loss is the task's
 
@@ -128,46 +131,6 @@ def clicks() -> Task:
   return Task(init, loss, draw, weights, test, ('table',))
 
 
-def transformer_init(
-  key: jax.Array, symbols: int, context: int, width: int, depth: int
-) -> Any:
-  """Layers of causal attention and Dense layers."""
-  normal = jax.nn.initializers.normal(0.1)
-  keys = jax.random.split(key, 3 + 2 * depth)
-  blocks = [
-    {
-      'qkv': normal(qkv, (width, 3 * width)),
-      'mlp': layers(mlp, width, 4 * width, width),
-    }
-    for qkv, mlp in zip(keys[3::2], keys[4::2])
-  ]
-  return {
-    'embedding': normal(keys[0], (symbols, width)),
-    'position': normal(keys[1], (context, width)),
-    'blocks': blocks,
-    'out': layers(keys[2], width, symbols),
-  }
-
-
-def transformer_apply(params: Any, tokens: jax.Array, heads: int) -> jax.Array:
-  """Logits of the next symbol: shape=(batch, context, symbols)."""
-  norm: Any = functools.partial(jax.nn.standardize, axis=-1)
-  context = tokens.shape[1]
-  x = params['embedding'][tokens] + params['position'][None, :context]
-  mask = np.tril(np.ones((context, context), bool))[None, None]
-  for block in params['blocks']:
-    parts = jnp.split(norm(x) @ block['qkv'], 3, axis=-1)
-    q, k, v = (
-      part.reshape(*part.shape[:2], heads, -1).transpose(0, 2, 1, 3)
-      for part in parts
-    )
-    scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
-    attended = jax.nn.softmax(jnp.where(mask, scores, -1e9)) @ v
-    x = x + attended.transpose(0, 2, 1, 3).reshape(x.shape)
-    x = x + apply_layers(block['mlp'], norm(x))
-  return apply_layers(params['out'], norm(x))
-
-
 def markov_chain() -> Task:
   """Symbols of a random second-order Markov chain, in sequences of 16."""
   keys = jax.random.split(jax.random.PRNGKey(3000), 2)
@@ -201,12 +164,7 @@ def markov_chain() -> Task:
 def sentences(folder: pathlib.Path) -> Task:
   """English captions of Multi30k by characters, in pieces of 48."""
   context, size, width = 48, 16, 96
-  texts = [
-    np.frombuffer(gzip.decompress((folder / name).read_bytes()), np.uint8)
-    for name in ('train.en.gz', 'val.en.gz')
-  ]
-  symbols = np.unique(np.concatenate(texts))
-  train, test = (np.searchsorted(symbols, text) for text in texts)
+  train, test, symbols = real_data.captions(folder)
 
   def pieces(text: Any, starts: Any) -> Any:
     piece = text[starts[:, None] + np.arange(context + 1)]
@@ -218,7 +176,7 @@ def sentences(folder: pathlib.Path) -> Task:
 
   starts = np.linspace(0, len(test) - context - 1, 512).astype(int)
   return Task(
-    lambda key: transformer_init(key, len(symbols), context, width, 2),
+    lambda key: transformer_init(key, symbols, context, width, 2),
     lambda params, batch: cross_entropy(
       transformer_apply(params, batch[0], heads=4), batch[1]
     ),
@@ -229,34 +187,10 @@ def sentences(folder: pathlib.Path) -> Task:
   )
 
 
-def _pictures(folder: pathlib.Path) -> Mapping[str, Any]:
-  """`train` and `test` of CIFAR-10: (pixels, labels), by classes' names."""
-  from PIL import Image
-
-  sets: dict[str, tuple[list[Any], list[str]]] = {
-    'train': ([], []),
-    'test': ([], []),
-  }
-  with zipfile.ZipFile(folder / 'cifar10.zip') as archive:
-    for name in sorted(archive.namelist()):
-      if name.endswith('.jpg'):
-        part, label, _ = name.split('/')
-        image = Image.open(io.BytesIO(archive.read(name)))
-        sets[part][0].append(np.asarray(image))
-        sets[part][1].append(label)
-  return {
-    part: (
-      jnp.asarray((np.stack(images) / 255 - 0.47) / 0.25, jnp.float32),
-      jnp.asarray(np.unique(labels, return_inverse=True)[1]),
-    )
-    for part, (images, labels) in sets.items()
-  }
-
-
 def images(folder: pathlib.Path) -> Task:
   """10,000 images of CIFAR-10, mirrored by chance; three convolutions."""
   size = 32
-  sets = _pictures(folder)
+  sets = real_data.pictures(folder)
   kernel = jax.nn.initializers.he_normal()
   shapes = ((3, 3, 3, 16), (3, 3, 16, 32), (3, 3, 32, 64))
 
@@ -284,7 +218,7 @@ def images(folder: pathlib.Path) -> Task:
     x = pixels[chosen]
     return jnp.where(is_mirrored, x[:, :, ::-1], x), labels[chosen]
 
-  return Task(init, loss, draw, sets['train'], sets['test'])
+  return Task(init, loss, draw, *jax.tree_util.tree_map(jnp.asarray, sets))
 
 
 # By name, each made of the folder of real data. The last two are for the show
