@@ -90,8 +90,8 @@ def molecules(folder: pathlib.Path) -> Examples:
     if molecule and 1 < molecule.GetNumAtoms() <= MOST_ATOMS:
       labels = [int(float(x)) if x else -1 for x in row[:_LABELS]]
       found.append((*_graph(molecule), labels))
-  numbers, features, bonds, labels = map(np.stack, zip(*found))
-  return (numbers, features, bonds), labels
+  numbers, features, bonds, assays = map(np.stack, zip(*found))
+  return (numbers, features, bonds), assays
 
 
 def _graph(molecule: Any) -> tuple[Any, Any, Any]:
