@@ -15,7 +15,10 @@ OfPath = Callable[[str], 'bool | Form | None']
 _MATRICES = (
   'a function of the path of a parameter, to a Form, True, False or None'
 )
-_LOSS = 'a function of the parameters that jax can trace'
+_LOSS = (
+  'a function of the parameters that jax can trace; inside optax.masked and '
+  'optax.multi_transform others than those trained are optax.MaskedNode()'
+)
 
 
 def parameter_forms(

@@ -126,6 +126,7 @@ def schedule_free_muon(
     return answers_of(structure, tuple(leaves))
 
   def init(params: Any) -> ScheduleFreeState:
+    _check_not_shapes(params)
     shapes, answers = _shapes_of(params), forms_of(params)
     check_precision('params', shapes)
     _check_trainable(shapes)
@@ -289,6 +290,14 @@ def _check_trainable(shapes: Any) -> None:
     must_be = 'a float: leave what is not trained out, as by optax.masked'
     is_float = jnp.issubdtype(leaf.dtype, jnp.inexact)
     check(is_float, f'dtype of params{keystr(path)}', str(leaf.dtype), must_be)
+
+
+def _check_not_shapes(params: Any) -> None:
+  """Raises ValueError for shapes alone, which have no values to begin with."""
+  for leaf in tree_leaves(params):
+    is_array = not isinstance(leaf, jax.ShapeDtypeStruct)
+    must_be = 'an array; of shapes alone, jax.eval_shape(tx.init, params) works'
+    check(is_array, 'a leaf of params', leaf, must_be)
 
 
 def _shapes_of(params: Any) -> Any:

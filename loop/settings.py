@@ -87,7 +87,7 @@ def loop_settings(
   if optimizer is not None:
     _check_pair(optimizer, settings, peak)
   elif peak is None and settings.relative_peak is None:
-    is_adams = settings.cycles == LOOP.cycles
+    is_adams = len({c.peak for c in (*settings.cycles, *LOOP.cycles)}) == 1
     must_be = (
       'a number where an optimizer of matrices is put into LOOP, whose peaks '
       "are AdamW's; MUON_LOOP has ScheduleFreeMuon() with peaks that suit it"

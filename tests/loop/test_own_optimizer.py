@@ -207,6 +207,14 @@ def test_a_state_of_other_cycles_has_no_average_here():
     ),
     ({'optimizer': schedule_free_muon}, 'must be None: the cycles have it'),
     (
+      {
+        'settings': dataclasses.replace(
+          LOOP, cycles=LOOP.cycles[:2], optimizer=ScheduleFreeMuon()
+        )
+      },
+      'peak=None: must be a number where an optimizer of matrices is put into',
+    ),
+    (
       {'optimizer': functools.partial(schedule_free_muon, num_steps=9)},
       'must be None: the cycles have it inside',
     ),
@@ -227,7 +235,7 @@ def test_a_state_of_other_cycles_has_no_average_here():
       r'relative_peak=SpectralPeak\(.*: must be None with an optimizer that',
     ),
   ),
-  ids=range(10),
+  ids=range(11),
 )
 def test_what_does_not_go_together_is_refused(changes, message):
   with pytest.raises(ValueError, match=message):

@@ -198,6 +198,18 @@ def test_wrong_arguments_are_refused(arguments, message):
       'a leaf of params=1.0: must be an array',
     ),
     (
+      functools.partial(schedule_free_muon, 0.05),
+      {'w': jax.ShapeDtypeStruct((2, 3), jnp.float32)},
+      r'an array; of shapes alone, jax.eval_shape\(tx.init, params\) works',
+    ),
+    (
+      lambda: optax.masked(
+        muon(loss_fn=lambda params: params['b'].sum()), {'b': False, 'w': True}
+      ),
+      {'b': jnp.ones(3), 'w': jnp.ones((2, 3))},
+      'inside optax.masked and optax.multi_transform others than those trained',
+    ),
+    (
       functools.partial(muon, loss_fn=lambda params: params['none']),
       {'w': jnp.ones((2, 3))},
       r"loss_fn=.*\('none'\): must be a function of the parameters",
@@ -208,7 +220,10 @@ def test_wrong_arguments_are_refused(arguments, message):
       r"matrices=.*a Form, True, False or None for \['w'\]",
     ),
   ),
-  ids=('no matrix', 'float16', 'integer', 'scalar', 'loss_fn', 'matrices'),
+  ids=(
+    *('no matrix', 'float16', 'integer', 'scalar', 'shapes', 'masked'),
+    *('loss_fn', 'matrices'),
+  ),
 )
 def test_init_refuses_what_it_cannot_train(make, params, message):
   with pytest.raises(ValueError, match=message):
