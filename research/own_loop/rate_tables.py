@@ -31,8 +31,9 @@ NAMES = {
   'cycles': '`Cycles()`',
 }
 RIVALS = ('adamw', 'schedule_free', 'optax_muon', 'wsd', 'loop')
+_PEAKS = 5
 OURS = ('ours', 'one_cycle', 'cycles')
-_MAIN = ('adamw', 'schedule_free', 'optax_muon', *OURS)
+_MAIN = ('adamw', 'schedule_free', *OURS)
 Curve = Sequence[float]
 
 
@@ -61,8 +62,12 @@ class Loop(NamedTuple):
     return float(shares[len(shares) // 2])
 
   def numbers(self, arm: str) -> list[float]:
-    """Those of an arm, of which every one has as many seeds as the first."""
+    """Those that an arm was trained with."""
     return [number for name, number in self.curves if name == arm]
+
+  def is_whole(self, arm: str) -> bool:
+    """Whether an arm with peaks was trained with all five."""
+    return len(self.numbers(arm)) == (_PEAKS if arm in RIVALS else 1)
 
   def best_end(self, arm: str) -> float:
     """The number at which an arm ends best."""
@@ -81,7 +86,7 @@ class Loop(NamedTuple):
     Returns:
       A share of the way from the untrained model to the target.
     """
-    rivals = [x for x in RIVALS if self.numbers(x)]
+    rivals = [x for x in RIVALS if self.is_whole(x)]
     best = max(self.sign * self.last(x, self.best_end(x)) for x in rivals)
     way = abs(self.target - self.untrained)
     return (best - self.sign * self.last(arm, 0.0)) / way
@@ -120,12 +125,16 @@ def best_of_seed_0(
 
 
 def _whole(rows: Sequence[Mapping[str, str]]) -> dict[str, Loop]:
-  """The loops of which the log has our arms and AdamW's at each peak."""
-  found = {}
-  for name, (network, *_) in LOOPS.items():
-    if {*_MAIN} <= {r['arm'] for r in rows if r['network'] == network}:
-      found[name] = loop_of(rows, name)
-  return found
+  """The loops of which the log has at least all runs of `_MAIN`."""
+  trained = {row['network'] for row in rows}
+  loops = {
+    name: loop_of(rows, name)
+    for name, (network, *_) in LOOPS.items()
+    if network in trained
+  }
+  return {
+    name: loop for name, loop in loops.items() if all(map(loop.is_whole, _MAIN))
+  }
 
 
 def _reached(share: float) -> str:
@@ -145,7 +154,7 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
   for name, loop in _whole(rows).items():
     cells = []
     for arm in arms:
-      if not loop.numbers(arm):
+      if not loop.is_whole(arm):
         cells.append('')
         continue
       end, first = loop.best_end(arm), loop.best_reached(arm)

@@ -104,7 +104,7 @@ def test_one_cycle_is_the_last_of_the_default():
     np.arange(100)
   )
   # Two steps up; the last tenth of the other 98 is down.
-  shares = np.asarray(rates) / max(rates)
+  shares = np.asarray(rates) / np.max(rates)
   expected = [0, 0.5, 1, 1, 5 / 9.8, 1 / 9.8]
   np.testing.assert_allclose(shares[[0, 1, 2, 90, 95, 99]], expected, 1e-5)
 
@@ -122,7 +122,7 @@ def rows_of(network, ends):
   ]
 
 
-def test_the_tables_by_hand():
+def test_the_tables_by_hand(monkeypatch):
   """A loss from 4.2 to a target of .2; AdamW ends best at .03."""
   ends = {
     ('adamw', 0.03, 0): '2 1 0.3 0.1',
@@ -130,11 +130,15 @@ def test_the_tables_by_hand():
     ('adamw', 0.01, 0): '2 1 0.2 0.15',
     ('adamw', 0.01, 1): '2 1 0.2 0.15',
     ('schedule_free', 0.01, 0): '2 1 1 1',
+    ('schedule_free', 0.03, 0): '2 2 2 2',
     ('optax_muon', 0.1, 0): '2 1 1 1',
+    ('optax_muon', 0.03, 0): '2 2 2 2',
+    ('wsd', 0.03, 0): '0 0 0 0',  # not at all its peaks: not shown
     ('ours', 0.0, 0): '2 0.2 0.1 0.05',
     ('one_cycle', 0.0, 0): '2 1 1 0.2',
     ('cycles', 0.0, 0): '2 1 1 0.22',
   }
+  monkeypatch.setattr(rate_tables, '_PEAKS', 2)
   rows = rows_of('mlp', ends)
   line = rate_tables.table(rows).splitlines()[3]
   assert line == (
