@@ -312,15 +312,17 @@ def _seeds(figure: ThesisFigure, runs: Runs) -> str:
 def _premise_line(name: str, figure: ThesisFigure, runs: Runs) -> str:
   """Whether the figure shows what the thesis' shows; nothing for a plan.
 
-  One seed carries no verdict.
+  Fewer than ten seeds carry no verdict.
   """
   found, sentence = held(name, runs), PREMISES[name].sentence
   if figure.shows == 'schedule' or not found.asked:
     return ''
-  if found.asked == 1:
-    return f'In the thesis (one seed here, no verdict): {sentence}'
-  verdict = 'As in' if found.in_most else 'Unlike'
-  return f'{verdict} the thesis ({found} seeds): {sentence}'
+  begins = {
+    'as': f'As in the thesis ({found} seeds)',
+    'unlike': f'Unlike the thesis ({found} seeds)',
+    'no verdict': f'In the thesis (seeds here: {found.asked}, no verdict)',
+  }
+  return f'{begins[found.verdict]}: {sentence}'
 
 
 def wanted_jobs(

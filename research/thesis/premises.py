@@ -29,6 +29,7 @@ from .settings import RUNS
 # has failed.
 LITTLE = FAILED
 _DRIFT = 0.01  # of the time of a run
+_ENOUGH = 10  # seeds; fewer carry no verdict
 
 Tables = Sequence[RunTable]  # a seed's, in the order of the figure
 
@@ -50,6 +51,13 @@ class Held(NamedTuple):
   def in_most(self) -> bool:
     """Whether it holds in more than half of them."""
     return 2 * self.seeds > self.asked
+
+  @property
+  def verdict(self) -> str:
+    """'as', 'unlike' or, of fewer seeds than ten, 'no verdict'."""
+    if self.asked < _ENOUGH:
+      return 'no verdict'
+    return 'as' if self.in_most else 'unlike'
 
   def __str__(self) -> str:
     return f'{self.seeds} of {self.asked}'

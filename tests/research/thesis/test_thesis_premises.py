@@ -189,10 +189,17 @@ def test_who_is_not_asked():
 
 
 @pytest.mark.parametrize(
-  ('seeds', 'asked', 'most'), [(6, 10, True), (5, 10, False), (0, 0, False)]
+  ('seeds', 'asked', 'verdict'),
+  [
+    (6, 10, 'as'),
+    (5, 10, 'unlike'),
+    (10, 19, 'as'),
+    (9, 9, 'no verdict'),
+    (0, 0, 'no verdict'),
+  ],
 )
-def test_most(seeds, asked, most):
-  assert premises.Held(seeds, asked).in_most is most
+def test_more_than_half_of_ten_seeds_or_more(seeds, asked, verdict):
+  assert premises.Held(seeds, asked).verdict == verdict
 
 
 @pytest.fixture(scope='module')
