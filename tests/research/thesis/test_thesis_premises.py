@@ -93,10 +93,6 @@ CASES = {
     [run_table([0], ALIKE, ALIKE), run_table([0], ALIKE, [0.55, 0.7])],
     [run_table([0], ALIKE, ALIKE), run_table([0], ALIKE, APART)],
   ),
-  'fig3.4c': (
-    [run_table([0], ALIKE, ALIKE), run_table([0], ALIKE, APART)],
-    [run_table([0], ALIKE, APART), run_table([0], ALIKE, ALIKE)],
-  ),
   'fig3.5': (
     [run_table(GOOD, FAILED, FAILED)],
     [run_table(GOOD, FAILED, [0.0, 0.11])],
@@ -216,11 +212,11 @@ def shipped():
 # Figures that do not show on the stand-ins what the thesis' figures show.
 NOT_SHOWN = {
   'fig3.3d': 'the decay makes a difference',
-  'fig3.4a': 'keeping the momentum is slower',
-  'fig3.4b': 'keeping the momentum is slower',
-  'fig3.4c': 'keeping the momentum is slower',
+  'fig3.4c': 'of two seeds one recovers in as many evaluations',
   'fig3.6c': 'the loss falls in the cycles that fail, too, only less',
 }
+# Figures that have no verdict: their runs have fewer than ten seeds.
+FEW = {'fig3.3d', 'fig3.3f', 'fig3.4b', 'fig3.4c', 'fig3.8b', 'fig3.8c'}
 
 
 @pytest.mark.parametrize('name', thesis.FIGURES)
@@ -230,6 +226,8 @@ def test_the_shipped_logs_show_what_the_figure_shows(name, shipped):
   found = premises.held(name, runs)
   assert found.asked == min(len(tables) for tables in runs.values())
   assert found.in_most is (name not in NOT_SHOWN), (name, str(found))
+  if figure.shows != 'schedule':
+    assert (found.verdict == 'no verdict') is (name in FEW)
 
 
 @pytest.mark.parametrize(
