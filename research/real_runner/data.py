@@ -1,4 +1,4 @@
-"""Real images from packages, generated molecules and sentences, as from TFDS.
+"""Real and generated images, molecules and sentences, as from TFDS.
 
 A split maps fields to arrays of one length, or to lists of as many where their
 shapes differ. Splits and fields have the names of the TFDS data set that the
@@ -7,10 +7,13 @@ benchmark asks for.
 
 from __future__ import annotations
 
+import csv
 import gzip
+import itertools
 import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +24,14 @@ Splits = Mapping[str, Mapping[str, np.ndarray | Sequence[np.ndarray]]]
 # What the benchmark's mnist asserts. Its validation split is the end of
 # `train`.
 _SIZES = {'train': 50_000, 'validation': 10_000, 'test': 10_000}
+# Of Tox21's molecules; the others are trained on.
+TOX21_SIZES = {'validation': 800, 'test': 800}
+# Multi30k's names of its splits.
+_MULTI30K = {
+  'train': 'train',
+  'validation': 'val',
+  'test': 'test_2016_flickr',
+}
 
 
 def fashion(folder: pathlib.Path) -> Splits:
@@ -82,23 +93,78 @@ def digits(folder: pathlib.Path) -> Splits:
   }
 
 
+class _Molecule(NamedTuple):
+  """A graph that has each bond once."""
+
+  atoms: np.ndarray  # shape=(atoms, 9), dtype=float32
+  bonds: np.ndarray  # shape=(bonds, 3), dtype=float32
+  ends: np.ndarray  # shape=(bonds, 2), the two atoms of each bond
+  labels: np.ndarray  # shape=(labels,), dtype=float32, NaN is missing
+
+
+def _ogbg_fields(part: Sequence[_Molecule]) -> Mapping[str, list[np.ndarray]]:
+  """A split's molecules in OGBG's fields."""
+  return {
+    'num_nodes': [np.array([len(each.atoms)]) for each in part],
+    'node_feat': [each.atoms for each in part],
+    'num_edges': [np.array([len(each.bonds)]) for each in part],
+    'edge_feat': [each.bonds for each in part],
+    'edge_index': [each.ends.astype(np.int64) for each in part],
+    'labels': [each.labels for each in part],
+  }
+
+
 def molecules(_: pathlib.Path | None = None) -> Splits:
   """The generated molecules of `mini_algoperf`, in OGBG's fields."""
   graphs, splits = iter(graph_batches.load_graphs()), {}
   for split, size in graph_batches.SPLIT_SIZES.items():
-    part = [next(graphs) for _ in range(size)]
-    bonds = [len(graph.edges) // 2 for graph in part]
-    splits[split] = {
-      'num_nodes': [np.array([len(graph.nodes)]) for graph in part],
-      'node_feat': [graph.nodes for graph in part],
-      'num_edges': [np.array([n]) for n in bonds],
-      'edge_feat': [graph.edges[:n] for graph, n in zip(part, bonds)],
-      'edge_index': [
-        graph.ends[:n].astype(np.int64) for graph, n in zip(part, bonds)
-      ],
-      'labels': [graph.labels for graph in part],
-    }
+    part = []
+    for graph in itertools.islice(graphs, size):
+      n = len(graph.edges) // 2
+      part.append(
+        _Molecule(graph.nodes, graph.edges[:n], graph.ends[:n], graph.labels)
+      )
+    splits[split] = _ogbg_fields(part)
   return splits
+
+
+def tox21(folder: pathlib.Path) -> Splits:
+  """Tox21's molecules and their twelve assays, in OGBG's fields.
+
+  OGB's `smiles2graph` makes their features, for which rdkit and ogb must be
+  installed. Of the rows with the same SMILES the last one counts. Molecules
+  that rdkit cannot read and molecules without a bond are left out.
+
+  Args:
+    folder: has tox21.csv.gz.
+  """
+  from ogb.utils import smiles2graph
+  from rdkit import Chem
+
+  with gzip.open(folder / 'tox21.csv.gz', 'rt', encoding='utf-8') as lines:
+    rows = {row.pop('smiles'): row for row in csv.DictReader(lines)}
+  found = []
+  for smiles, row in rows.items():
+    molecule = Chem.MolFromSmiles(smiles)
+    if molecule is None or not molecule.GetNumBonds():
+      continue
+    del row['mol_id']
+    graph = smiles2graph(smiles)
+    found.append(
+      _Molecule(
+        graph['node_feat'].astype(np.float32),
+        # It lists each bond twice in a row, once in either direction.
+        graph['edge_feat'][::2].astype(np.float32),
+        graph['edge_index'].T[::2],
+        np.array([value or 'nan' for value in row.values()], np.float32),
+      )
+    )
+  order = np.random.default_rng(0).permutation(len(found))
+  *held, train = np.split(order, np.cumsum([*TOX21_SIZES.values()]))
+  return {
+    split: _ogbg_fields([found[i] for i in part])
+    for split, part in zip(('train', *TOX21_SIZES), (train, *held))
+  }
 
 
 def sentences(_: pathlib.Path | None = None) -> Splits:
@@ -114,6 +180,24 @@ def sentences(_: pathlib.Path | None = None) -> Splits:
       for language, side in zip(('de', 'en'), sides)
     }
     for split, there in split_slices(translation.SPLIT_SIZES).items()
+  }
+
+
+def multi30k(folder: pathlib.Path) -> Splits:
+  """Multi30k's captions of pictures, German and English, in WMT's fields.
+
+  Args:
+    folder: has train.de.gz, train.en.gz, val.de.gz, val.en.gz,
+      test_2016_flickr.de.gz and test_2016_flickr.en.gz.
+  """
+
+  def read(name: str) -> np.ndarray:
+    with gzip.open(folder / f'{name}.gz', 'rt', encoding='utf-8') as lines:
+      return np.array([line.strip() for line in lines])
+
+  return {
+    split: {language: read(f'{name}.{language}') for language in ('de', 'en')}
+    for split, name in _MULTI30K.items()
   }
 
 

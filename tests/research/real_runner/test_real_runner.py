@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import pathlib
+import sys
 import types
 
 import numpy as np
@@ -72,6 +73,82 @@ def test_no_digit_is_in_two_splits(tmp_path):
   for split in found.values():
     assert (split['image'][:, 1, 0, 0] == split['label']).all()
     assert np.ptp(np.bincount(split['label'])) == 0
+
+
+# Three atoms, as OGB's smiles2graph writes CCO: each bond twice in a row.
+ETHANOL = {
+  'edge_index': np.array([[0, 1, 1, 2], [1, 0, 2, 1]]),
+  'edge_feat': np.array([[0, 0, 1], [0, 0, 1], [2, 0, 0], [2, 0, 0]]),
+  'node_feat': np.arange(27).reshape(3, 9),
+  'num_nodes': 3,
+}
+
+
+def test_tox21_has_each_bond_once_and_nan_where_a_label_is_missing(
+  tmp_path, monkeypatch
+):
+  """Rows: a molecule four times, one atom, and what is no molecule."""
+  rows = (
+    *('a,b,mol_id,smiles', '0,,1,CCO', ',1,2,OCC', ',,3,C', '1,1,4,bad'),
+    *('1,0,5,CCCO', '1,0,6,CCO'),
+  )
+  with gzip.open(tmp_path / 'tox21.csv.gz', 'wt') as file:
+    file.write('\n'.join(rows))
+
+  def read(smiles):
+    bonds = len(smiles) - 1
+    molecule = types.SimpleNamespace(GetNumBonds=lambda: bonds)
+    return None if smiles == 'bad' else molecule
+
+  fakes = {
+    'rdkit': types.SimpleNamespace(
+      Chem=types.SimpleNamespace(MolFromSmiles=read)
+    ),
+    'ogb': types.SimpleNamespace(),
+    'ogb.utils': types.SimpleNamespace(smiles2graph=lambda smiles: ETHANOL),
+  }
+  for name, module in fakes.items():
+    monkeypatch.setitem(sys.modules, name, module)
+  monkeypatch.setattr(data, 'TOX21_SIZES', {'validation': 1, 'test': 1})
+  found = data.tox21(tmp_path)
+  assert [*found] == ['train', 'validation', 'test']
+  labels = [part['labels'] for part in found.values()]
+  assert [len(each) for each in labels] == [1, 1, 1]
+  np.testing.assert_array_equal(
+    sorted(np.concatenate(labels).tolist(), key=str),
+    # Of the two rows of CCO the last one counts.
+    [[1, 0], [1, 0], [math.nan, 1]],
+  )
+  [train] = zip(*found['train'].values())
+  count, atoms, bonds, features, ends, _ = train
+  assert (count.tolist(), bonds.tolist()) == ([3], [2])
+  assert atoms.tolist() == ETHANOL['node_feat'].tolist()
+  assert features.tolist() == [[0, 0, 1], [2, 0, 0]]
+  assert ends.tolist() == [[0, 1], [1, 2]]
+  assert (atoms.dtype, ends.dtype) == (np.float32, np.int64)
+
+
+def test_captions_are_read_line_by_line_in_three_splits(tmp_path):
+  for name in ('train', 'val', 'test_2016_flickr'):
+    for language in ('de', 'en'):
+      with gzip.open(tmp_path / f'{name}.{language}.gz', 'wb') as file:
+        text = f'Ein Büro: {name}.{language}\nZwei\x85Hunde \n'
+        file.write(text.encode())
+  found = data.multi30k(tmp_path)
+  assert {
+    split: {language: texts.tolist() for language, texts in side.items()}
+    for split, side in found.items()
+  } == {
+    split: {
+      language: [f'Ein Büro: {name}.{language}', 'Zwei\x85Hunde']
+      for language in ('de', 'en')
+    }
+    for split, name in (
+      ('train', 'train'),
+      ('validation', 'val'),
+      ('test', 'test_2016_flickr'),
+    )
+  }
 
 
 def test_sentences_are_those_of_the_stand_in():
