@@ -89,11 +89,15 @@ def run(
   with errors.setup_phase():
     for name in (wanted := names.split(',')):
       paths.folder(entries / name, '--names: ')
+    cases = flags.read_names('--data', data, CASES)
+    for name in cases:
+      if CASES[name].folder:
+        paths.folder(folders[f'{name}_folder'], f'--{name}_folder: ')
     study = running.Study(
       benchmark=benchmark,
       entries=entries,
       out=out.resolve(),
-      data=flags.read_names('--data', data, CASES),
+      data=cases,
       folders={name: folders[f'{name}_folder'] for name in CASES},
       seeds=flags.read_seeds(seeds),
       clock=clock,

@@ -206,4 +206,6 @@ DATA: dict[str, Callable[[pathlib.Path], Splits]] = {
   'digits': digits,
   'molecules': molecules,
   'sentences': sentences,
+  'tox21': tox21,
+  'multi30k': multi30k,
 }

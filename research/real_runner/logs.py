@@ -13,6 +13,7 @@ from .. import run_logs
 FILE = pathlib.Path(__file__).with_name('evaluations.csv')
 README = FILE.with_name('README.md')
 MARKS = ('<!-- written by logs.py -->\n', '<!-- end -->\n')
+REAL_MARKS = ('<!-- real data, written by logs.py -->\n', MARKS[1])
 
 
 class RunKey(NamedTuple):
@@ -113,10 +114,12 @@ def table(logs: Logs, clock: str, targets: Mapping[str, float]) -> list[str]:
   ]
 
 
-def written(text: str, lines: Iterable[str]) -> str:
-  """A page's text with other lines between its marks."""
-  before, _, rest = text.partition(MARKS[0])
-  _, mark, after = rest.partition(MARKS[1])
-  if not mark:
-    raise ValueError(f'the page lacks the marks {MARKS[0]!r} and {MARKS[1]!r}.')
-  return before + MARKS[0] + '\n'.join(['', *lines, '', '']) + mark + after
+def written(
+  text: str, lines: Iterable[str], marks: tuple[str, str] = MARKS
+) -> str:
+  """A page's text with other lines between two marks."""
+  before, start, rest = text.partition(marks[0])
+  _, end, after = rest.partition(marks[1])
+  if not end:
+    raise ValueError(f'the page lacks the marks {marks[0]!r} and {marks[1]!r}.')
+  return before + start + '\n'.join(['', *lines, '', '']) + end + after

@@ -3,9 +3,9 @@
   python -m reset_cycles.research.real_runner.patched JOBS
 
 `run.py` starts it, a process for each entry. JOBS is a JSON list of jobs. Their
-submission_runner.py is imported once, which takes longer than a short run; each
-run is a process forked from there. All that is changed of the benchmark is
-changed here, and README.md lists it.
+submission_runner.py is imported once, which takes longer than a short run, and
+their data are read once; each run is a process forked from there. All that is
+changed of the benchmark is changed here, and README.md lists it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import pathlib
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,7 @@ class Job(NamedTuple):
     model: sizes of WMT's Transformer and its `length` in tokens, or nothing.
     batch_size: in place of the submission's, or None.
     seconds_per_step: of the counted clock, or None for the real one.
+    data_dir: the benchmark's; WMT has its SentencePiece model there.
     flags: further ones of the runner.
     log: file for what is printed.
   """
@@ -62,6 +63,7 @@ class Job(NamedTuple):
   model: dict[str, int]
   batch_size: int | None
   seconds_per_step: float | None
+  data_dir: str
   flags: list[str]
   log: str
 
@@ -185,7 +187,7 @@ class Pieces:
 
 
 def make_translation_smaller(model: dict[str, int]) -> None:
-  """Gives WMT other sizes, a shorter length, and a language of few pieces.
+  """Gives WMT other sizes and a shorter length.
 
   Only the validation split is translated; BLEU of the others is not a number,
   and the test target counts as reached.
@@ -206,8 +208,6 @@ def make_translation_smaller(model: dict[str, int]) -> None:
   pipeline.preprocess_wmt_data = lambda *args, **kwargs: batches(
     *args, **{**kwargs, 'max_length': length}
   )
-  pieces = Pieces(translation.language())
-  pipeline.tokenizer.load_tokenizer = lambda vocab_path: pieces
   workload = importlib.import_module(f'{wmt}.wmt_jax.workload').WmtWorkload
   make_cache = workload.initialize_cache
   bleu = workload.translate_and_calculate_bleu
@@ -226,17 +226,59 @@ def make_translation_smaller(model: dict[str, int]) -> None:
   workload.has_reached_test_target = lambda self, _: True
 
 
+def train_pieces(
+  tokenizer: Any, pairs: Mapping[str, Any], folder: pathlib.Path, size: int
+) -> None:
+  """Trains WMT's SentencePiece model by its own code, unless there is a model.
+
+  Args:
+    tokenizer: the benchmark's module.
+    pairs: texts of both languages, all of which are read.
+    folder: where the benchmark reads the model from.
+    size: how many pieces it has.
+  """
+  import tensorflow as tf
+
+  file = folder / 'wmt_sentencepiece_model'
+  if file.exists():
+    return
+  folder.mkdir(parents=True, exist_ok=True)
+  sizes = (len(text.encode()) + 1 for side in pairs.values() for text in side)
+  tokenizer.train_tokenizer(
+    tf.data.Dataset.from_tensor_slices(dict(pairs)),
+    vocab_path=str(file),
+    vocab_size=size,
+    # Bytes. It reads until it has so many, and fails if the data end before.
+    max_corpus_chars=sum(sizes),
+    data_keys=tuple(pairs),
+  )
+
+
+@functools.cache
+def splits_of(name: str, folder: str) -> data.Splits:
+  """A case's data, read once: each run is a fork of the process that did."""
+  return data.DATA[name](pathlib.Path(folder))
+
+
 def run(job: Job) -> None:
   """Runs a job to the end of the benchmark's runner, and exits."""
   runner: Any = importlib.import_module('submission_runner')
   set_properties(runner.workloads, job.properties)
-  name, folder = job.data
-  give_data(
-    importlib.import_module(LOADERS[job.workload]),
-    data.DATA[name](pathlib.Path(folder)),
-  )
+  name, splits = job.data[0], splits_of(*job.data)
+  loader: Any = importlib.import_module(LOADERS[job.workload])
+  give_data(loader, splits)
   if job.model:
     make_translation_smaller(job.model)
+    if name == 'sentences':
+      pieces = Pieces(translation.language())
+      loader.tokenizer.load_tokenizer = lambda vocab_path: pieces
+    else:
+      train_pieces(
+        loader.tokenizer,
+        splits['train'],
+        pathlib.Path(job.data_dir),
+        job.model['vocab_size'],
+      )
   submission: Any = importlib.import_module(f'{job.submission}.submission')
   if job.batch_size:
     submission.get_batch_size = lambda name: job.batch_size
@@ -255,6 +297,7 @@ def run(job: Job) -> None:
       f'--workload={job.workload}',
       f'--submission_path={job.submission}/submission.py',
       '--save_checkpoints=False',
+      f'--data_dir={job.data_dir}',
       *job.flags,
     ],
   )
@@ -282,6 +325,7 @@ def main(jobs: list[Job]) -> None:
   give_cpu_freq()
   importlib.import_module('submission_runner')
   for index, job in enumerate(jobs):
+    splits_of(*job.data)
     in_fork(job)
     print(index, flush=True)
 

@@ -73,6 +73,10 @@ def test_the_help_of_each_question(name, capsys):
       'real_runner run --benchmark=. --entries=. --names=entry --data=mnist',
       "--data='mnist': must be one of fashion",
     ),
+    (
+      'real_runner run --benchmark=. --entries=. --names=entry --data=tox21',
+      '--tox21_folder: tox21: there is no such folder',
+    ),
     ('replay replay --rule=progres', 'Did you mean progress?'),
     ('thesis experiments fig3.88', 'Did you mean fig3.8'),
   ],

@@ -151,6 +151,45 @@ def test_captions_are_read_line_by_line_in_three_splits(tmp_path):
   }
 
 
+def test_pieces_are_trained_once_and_on_all_texts(tmp_path, monkeypatch):
+  """ü has two bytes, and each line has an end."""
+  slices = types.SimpleNamespace(from_tensor_slices=lambda pairs: pairs)
+  tf = types.SimpleNamespace(data=types.SimpleNamespace(Dataset=slices))
+  monkeypatch.setitem(sys.modules, 'tensorflow', tf)
+  asked = []
+
+  def train_tokenizer(dataset, **how):
+    asked.append((dataset, how))
+    pathlib.Path(how['vocab_path']).touch()
+
+  tokenizer = types.SimpleNamespace(train_tokenizer=train_tokenizer)
+  pairs = {'de': ['Büro', ''], 'en': ['a b', 'c']}
+  for _ in range(2):
+    patched.train_pieces(tokenizer, pairs, tmp_path / 'new', 7)
+  how = {
+    'vocab_path': str(tmp_path / 'new' / 'wmt_sentencepiece_model'),
+    'vocab_size': 7,
+    'max_corpus_chars': 6 + 1 + 4 + 2,
+    'data_keys': ('de', 'en'),
+  }
+  assert asked == [(pairs, how)]
+
+
+def test_sizes_on_real_data_fit_each_other():
+  """A whole split is a batch; a token for each piece, an output for an assay."""
+  tox21, multi30k = (run.CASES[name] for name in run.REAL)
+  properties = tox21.properties
+  assert {
+    split: properties[f'num_{split}_examples'] for split in data.TOX21_SIZES
+  } == data.TOX21_SIZES
+  assert properties['eval_batch_size'] == max(data.TOX21_SIZES.values())
+  assert properties['_num_outputs'] == 12
+  properties = multi30k.properties
+  assert properties['_vocab_size'] == multi30k.model['vocab_size'] == 2000
+  held = properties['num_validation_examples']
+  assert held % properties['eval_batch_size'] == 0
+
+
 def test_sentences_are_those_of_the_stand_in():
   """In the same splits; no pair is in two."""
   found = data.sentences()
@@ -267,6 +306,23 @@ def test_only_what_is_between_the_marks_is_written():
     logs.written('before', ['new'])
 
 
+def test_real_data_have_a_table_of_their_own():
+  name = run.REAL[0]
+  found = {
+    logs.RunKey(case, 'counted', 'x', 1, run.CASES[case].target): [
+      logs.Point(1, 0.5, 2.0, 100.0)
+    ]
+    for case in ('molecules', name)
+  }
+  assert run.tables_of(found, run.REAL) == [
+    'Steps to the target, counted clock:',
+    '',
+    f'| entry | {name}, {run.CASES[name].target} |',
+    '| --- | --- |',
+    '| x | **1**, 1 of 1 |',
+  ]
+
+
 def test_the_page_has_the_tables_of_its_logs():
   assert logs.README.read_text() == run.page()
 
@@ -329,6 +385,7 @@ def test_a_job_says_what_is_changed_of_the_benchmark():
   }
   assert job['seconds_per_step'] == 60 / 7813
   assert '--rng_seed=3' in job['flags']
+  assert job['data_dir'] == 'out/data/digits'
   assert patched.Job(**job).data == ['digits', 'images']
   assert patched.Job(**job).model == {}
   job = run.job_of(
