@@ -104,7 +104,7 @@ def test_one_cycle_is_the_last_of_the_default():
     np.arange(100)
   )
   # Two steps up; the last tenth of the other 98 is down.
-  shares = np.asarray(rates) / np.max(rates)
+  shares = np.asarray(rates) / np.max(np.asarray(rates))
   expected = [0, 0.5, 1, 1, 5 / 9.8, 1 / 9.8]
   np.testing.assert_allclose(shares[[0, 1, 2, 90, 95, 99]], expected, 1e-5)
 
