@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_structure
 
+from ..core.chain import MOST_STEPS
 from ..core.evaluation import Evaluation, Target, Way
 from ..core.forms import matrix
 from ..core.horizon import Intervals
@@ -97,7 +99,10 @@ def rehearse(settings: ScheduleParams | None) -> None:
     is_rate = lambda answer: _is_number(answer) and not answer <= 0
     must_be = 'a number above 0, or NaN'
     _try(settings.relative_peak, 'peak', is_rate, must_be, start)
-    _try(settings.relative_peak, 'length_factor', is_rate, must_be, 100)
+    is_factor = lambda answer: _is_number(answer) and 0 < answer < math.inf
+    must_be = 'a finite number above 0'
+    for steps in (1, 100, MOST_STEPS):
+      _try(settings.relative_peak, 'length_factor', is_factor, must_be, steps)
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:

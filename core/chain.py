@@ -112,7 +112,7 @@ def jax_lr_schedule(
   """Lays out the chain of cycles over floor(budget_factor * step_hint) steps.
 
   Errors call these steps by `name`. A cycle's peak is multiplied by
-  `peak_factor` of the steps until the cycle ends.
+  `peak_factor` of the steps until the cycle ends, as planned here.
 
   Raises:
     ValueError: if step_hint is no number above 0, a cycle would get no step, a

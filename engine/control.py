@@ -53,7 +53,7 @@ def with_first_peak(
 ) -> Control:
   """The control of a start, the peaks scaled so that the first one is this.
 
-  A peak that is not finite and above 0 leaves them as they are written.
+  A peak that is not finite and above 0 leaves them as the chain has them.
   """
   factor = first_peak / config.chain.cycles[0].cycle.peak
   is_usable = 0.0 < factor < math.inf

@@ -125,7 +125,8 @@ class Cycles:
         such as optax.adamw; or a transformation with a learning_rate of
         optax.inject_hyperparams; None for the settings' own.
       peak: learning rate of the first cycle's peak; the peaks of the others
-        keep their ratio to it. None: as the settings have it, .0025 in `LOOP`;
+        keep the ratio to it in which the settings are written, which is 1 in
+        `MUON_LOOP` at any num_steps. None: as the settings have it, .0025 in `LOOP`;
         with the settings' own optimizer by their relative_peak, from num_steps
         and what a fresh model has that is not frozen; with SpectralPeak at
         least one matrix.

@@ -91,12 +91,13 @@ def schedule_free_muon(
   Args:
     learning_rate: a number of at least 0; a schedule of the step, from 0; or
       None: then `init` takes a constant rate from the spectral size of the
-      parameters, by `SpectralPeak`, and the state keeps it. It is .16 where all
-      matrices are 0. A rate and a schedule may be injected by
+      parameters, by `SpectralPeak`, and the state keeps it. It is that of a size
+      of 1 where all matrices are 0. A rate and a schedule may be injected by
       `optax.inject_hyperparams`, with `matrices` and `loss_fn` as static_args.
     num_steps: steps of the run, of which a long one takes a smaller rate; only
       where no learning_rate is given. None: not known.
-    optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1).
+    optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1), which the
+      rate multiplies twice; see there.
     matrices: see `Cycles`. The paths are those of the parameters that the
       transformation is given.
     loss_fn: see `Cycles`. Its trace tells what each parameter is. Without it,
@@ -319,12 +320,13 @@ def _shapes_of(params: Any) -> Any:
 
 
 def _peak_of(params: Any, forms: tuple[Form, ...], num_steps: Any) -> jax.Array:
-  """See `SpectralPeak`; its share where no matrix tells a size."""
+  """See `SpectralPeak`; as of a size of 1 where no matrix tells a size."""
 
   @jax.jit
   def peak(leaves: Any) -> jax.Array:
+    share = _PEAK.share * _PEAK.length_in(jnp, num_steps)
     rate = _PEAK.peak_in(jnp, RunStart(leaves, forms, num_steps))
     rate = jnp.asarray(rate, jnp.float32)
-    return jnp.where(jnp.isfinite(rate), rate, _PEAK.share)
+    return jnp.where(jnp.isfinite(rate), rate, share)
 
   return peak(tree_leaves(params))

@@ -71,7 +71,7 @@ def stage_of(settings: ScheduleParams, num_steps: int, target: Target) -> Stage:
 def with_first_peak(stage: Stage, peak: float) -> Stage:
   """The stage whose peaks are scaled so that the first one is this.
 
-  A peak that is not finite and above 0 leaves them as they are written.
+  A peak that is not finite and above 0 leaves them as the chain has them.
   """
   start = control_lib.with_first_peak(stage.start, peak, stage.config)
   return stage._replace(start=start)

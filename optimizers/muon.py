@@ -85,7 +85,7 @@ class Muon(Checked, Optimizer):
 
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
   coherence: NonNegative = 0.0  # power of the coherence in the step
-  weight_decay: NonNegative = 0.02  # times the learning rate
+  weight_decay: NonNegative = 0.02  # times rate^(1 + decay_lr_power)
   decay_lr_power: NonNegative = 0.0  # power of the rate in the weight decay
   rest: Annotated[Direction, _check_direction] = Rms()  # for what is no matrix
   rest_share: Level = 0.3  # of the rate, for what is no matrix
@@ -147,6 +147,8 @@ def _orthogonal(
     return MatrixState(trace, norms)
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    must_be = 'the parameters, which the weight decay needs'
+    check(params is not None, 'params', params, must_be)
     leaves, structure = tree_flatten(grads)
     forms = forms_of(leaves)
     usable = lambda g, m: jnp.where(jnp.all(jnp.isfinite(g)), g, m)
@@ -159,7 +161,9 @@ def _orthogonal(
       for factor, weights in zip(turned, tree_leaves(params))
     ]
     if power:
-      norms = averaged(norms, _norms(tree_leaves(grads), forms), mu)
+      size = _norms(tree_leaves(grads), forms)
+      size = jnp.where(jnp.isfinite(size), size, norms)
+      norms = averaged(norms, size, mu)
       ratios = _ratio(_norms(tree_leaves(trace), forms), norms)
       counts = [len(as_stack(leaf, form)) for leaf, form in zip(leaves, forms)]
       coherences = jnp.split(ratios, np.cumsum(counts[:-1]))
@@ -187,13 +191,20 @@ def _turned(
 def _norms(leaves: list[jax.Array], forms: list[Form]) -> jax.Array:
   """The Frobenius norm of each matrix: shape=(matrices of the model,)."""
   stacks = map(as_stack, leaves, forms)
-  squares = [jnp.sum(jnp.square(stack), axis=(1, 2)) for stack in stacks]
-  return jnp.sqrt(jnp.concatenate(squares)) if squares else jnp.zeros(0)
+  norms = [*map(_norms_of, stacks)]
+  return jnp.concatenate(norms) if norms else jnp.zeros(0)
+
+
+def _norms_of(stack: jax.Array) -> jax.Array:
+  """The norm of each matrix of a stack, also where squares leave float32."""
+  largest = jnp.max(jnp.abs(stack), axis=(1, 2), keepdims=True, initial=0.0)
+  parts = stack / jnp.where(largest > 0, largest, 1.0)
+  return largest[:, 0, 0] * jnp.sqrt(jnp.sum(jnp.square(parts), axis=(1, 2)))
 
 
 def _ratio(part: jax.Array, whole: jax.Array) -> jax.Array:
-  """part / whole; 0 where the whole is 0."""
-  return part / jnp.where(whole > 0, whole, 1.0)
+  """part / whole, at most 1; 0 where the whole is 0."""
+  return jnp.minimum(1.0, part / jnp.where(whole > 0, whole, 1.0))
 
 
 def _times(factors: jax.Array, array: jax.Array, form: Form) -> jax.Array:

@@ -87,8 +87,9 @@ class SpectralPeak(Checked, Peak):
   On the models of nine workloads of the benchmark that size is .74 to 1.00, so
   that the published rate of Muon in JAX, .0039, is a share of .0039 to .0052.
 
-  Here `steps` are those until a cycle ends, by the plan. Cycles that end within
-  `whole` steps take the whole share, and so do runs whose steps are unknown. A
+  Here `steps` are those until a cycle ends, by the plan with which a run or a
+  stage begins: a horizon, a repetition or a chain begun anew changes no peak.
+  Cycles that end within `whole` steps take the whole share, and so do runs whose steps are unknown. A
   later end takes less, as the best constant rate of a convex bound does,
   D / (G sqrt(steps)): with the defaults, .0062 where a plan of 200,000 steps
   ends. So the first cycles of a chain, which end early, step further than the
@@ -107,7 +108,12 @@ class SpectralPeak(Checked, Peak):
     return True
 
   def length_factor(self, steps: int) -> float:
-    return math.sqrt(min(1.0, self.whole / steps))
+    return float(self.length_in(np, steps))
+
+  def length_in(self, xp: Any, steps: Any) -> Any:
+    """`length_factor` by one of the two libraries; 1 for steps of None."""
+    steps = self.whole if steps is None else steps
+    return xp.sqrt(xp.minimum(1.0, self.whole / steps))
 
   def peak(self, start: RunStart) -> float:
     return float(self.peak_in(np, start))
@@ -130,9 +136,7 @@ class SpectralPeak(Checked, Peak):
       if form.is_matrix and w.size
     ]
     size = _geometric_mean(xp, xp.concatenate(logs)) if logs else math.nan
-    steps = self.whole if start.steps is None else start.steps
-    length = xp.sqrt(xp.minimum(1.0, self.whole / steps))
-    return self.share * length * size
+    return self.share * self.length_in(xp, start.steps) * size
 
 
 def _log_sizes(xp: Any, stack: Any) -> Any:

@@ -53,7 +53,9 @@ def ScheduleFreeMuon(
   Args:
     one_minus_beta1, r, weight_lr_power: see `Averaged`.
     beta2, eps: see `Rms`.
-    momentum, coherence, weight_decay, decay_lr_power, grad_clip: see `Muon`.
+    momentum, coherence, grad_clip: see `Muon`.
+    weight_decay, decay_lr_power: see `Muon`. In AdamW's sense the weight decay
+      is weight_decay times the rate; a decay_lr_power of 0 gives AdamW's.
     rest_share: of the rate, for what is no matrix.
 
   The combination of both is ours.

@@ -113,8 +113,8 @@ def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
   if settings.relative_peak:
     sentences.append(
       f'{setting_text(settings.relative_peak)} sets all peaks as the run '
-      "begins, from a fresh model's weights; SpectralPeak lowers them in a run "
-      'of more steps than its `whole`. The rates shown are as written.'
+      "begins, from a fresh model's weights. The rates shown are as written; a "
+      'SpectralPeak has lowered them by the steps until each cycle ends.'
     )
   if settings.early_switching:
     follows = 'the next one then starts at once'

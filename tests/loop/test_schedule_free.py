@@ -139,9 +139,10 @@ def test_without_a_rate_it_is_the_spectral_peak(num_steps, length):
   assert_close(update(tx, state), update(given, given.init(params)))
 
 
-def test_where_all_matrices_are_0_the_rate_is_the_share():
+def test_where_all_matrices_are_0_the_rate_is_that_of_a_size_of_1():
   zeros = map_(jnp.zeros_like, START)
   assert muon().init(zeros).peak == np.float32(0.16)
+  assert muon(num_steps=1200).init(zeros).peak == np.float32(0.08)
 
 
 def test_it_has_the_numbers_in_force():

@@ -169,6 +169,27 @@ def test_the_weight_decay_follows_the_rate_and_the_coherence():
     np.testing.assert_allclose(vector, -3 / 4, rtol=1e-4)
 
 
+@pytest.mark.parametrize('size', (1e30, 1e20, 1e-20, 1e-30))
+def test_a_gradient_beyond_the_squares_of_float32(size):
+  """Neither it, nor what follows it, is lost; tiny gradients agree as others."""
+  tx = Muon(coherence=1.0, weight_decay=0.0).build(
+    Step(0.5, forms=(matrix((0,), (1,)),))
+  )
+  params = jnp.zeros((4, 4))
+  state, lengths = tx.init(params), []
+  for factor in (1.0, size, 1.0) if size > 1 else (size, size, size):
+    step, state = tx.update(factor * jnp.eye(4), state, params)
+    lengths.append(float(jnp.linalg.norm(step)))
+  assert np.isfinite(lengths).all() and min(lengths) > 0.5
+
+
+def test_parameters_are_needed():
+  tx = Muon().build(Step(0.5))
+  params = jnp.zeros((4, 4))
+  with pytest.raises(ValueError, match='params=None: must be the parameters'):
+    tx.update(params, tx.init(params))
+
+
 def test_the_coherence_of_noise():
   """Of gradients without a mean it is the root of (1 - mu) / (1 + mu): 1/3."""
   form = (matrix((0,), (1,)),)
