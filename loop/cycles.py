@@ -126,10 +126,10 @@ class Cycles:
         optax.inject_hyperparams; None for the settings' own.
       peak: learning rate of the first cycle's peak; the peaks of the others
         keep the ratio to it in which the settings are written, which is 1 in
-        `MUON_LOOP` at any num_steps. None: as the settings have it, .0025 in `LOOP`;
-        with the settings' own optimizer by their relative_peak, from num_steps
-        and what a fresh model has that is not frozen; with SpectralPeak at
-        least one matrix.
+        `MUON_LOOP` at any num_steps. None: as the settings have it, .0025 in
+        `LOOP`; with the settings' own optimizer by their relative_peak, from
+        num_steps and what a fresh model has that is not frozen; with
+        SpectralPeak at least one matrix.
       target: the metric to reach; None if none is known. Then soft resets need
         `tau`. The way to a target of 0 or less is measured from the first
         evaluation.

@@ -91,13 +91,13 @@ def schedule_free_muon(
   Args:
     learning_rate: a number of at least 0; a schedule of the step, from 0; or
       None: then `init` takes a constant rate from the spectral size of the
-      parameters, by `SpectralPeak`, and the state keeps it. It is that of a size
-      of 1 where all matrices are 0. A rate and a schedule may be injected by
+      parameters, by `SpectralPeak`, and the state keeps it. Where all matrices
+      are 0 it is that of a size of 1. A rate and a schedule may be injected by
       `optax.inject_hyperparams`, with `matrices` and `loss_fn` as static_args.
     num_steps: steps of the run, of which a long one takes a smaller rate; only
       where no learning_rate is given. None: not known.
-    optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1), which the
-      rate multiplies twice; see there.
+    optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1), which
+      the rate multiplies twice; see there.
     matrices: see `Cycles`. The paths are those of the parameters that the
       transformation is given.
     loss_fn: see `Cycles`. Its trace tells what each parameter is. Without it,

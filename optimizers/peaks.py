@@ -89,12 +89,12 @@ class SpectralPeak(Checked, Peak):
 
   Here `steps` are those until a cycle ends, by the plan with which a run or a
   stage begins: a horizon, a repetition or a chain begun anew changes no peak.
-  Cycles that end within `whole` steps take the whole share, and so do runs whose steps are unknown. A
-  later end takes less, as the best constant rate of a convex bound does,
-  D / (G sqrt(steps)): with the defaults, .0062 where a plan of 200,000 steps
-  ends. So the first cycles of a chain, which end early, step further than the
-  last. Where gradients are noise alone, a matrix steps by a third
-  of that; see `Muon`.
+  Cycles that end within `whole` steps take the whole share, and so do runs
+  whose steps are unknown. A later end takes less, as the best constant rate of
+  a convex bound does, D / (G sqrt(steps)): with the defaults, .0062 where a
+  plan of 200,000 steps ends. So the first cycles of a chain, which end early,
+  step further than the last. Where gradients are noise alone, a matrix steps by
+  a third of that; see `Muon`.
 
   Source: as for `RelativePeak`; a step's spectral norm beside the weights'
   spectral norm, Yang et al. 2023, "A spectral condition for feature learning";
