@@ -72,12 +72,17 @@ def test_a_run_beside_its_twin(small, monkeypatch, tmp_path, coherence):
   tx = lambda rate: optimizer.build(study.Step(rate, forms=FORMS))
   state = tx(0.0).init(w)
   expected, grads = [], []
-  for t, rate in enumerate(rates):
+
+  @jax.jit
+  def step(w, state, t, rate):
     batch = task.draw(task.data, jax.random.fold_in(key, t))
     grad = jax.grad(task.loss)(at(state, w), batch)
-    grads.append([np.asarray(grad['w'])])
     updates, state = tx(rate).update(grad, state, w)
-    w = optax.apply_updates(w, updates)
+    return optax.apply_updates(w, updates), state, grad
+
+  for t, rate in enumerate(rates):
+    w, state, grad = step(w, state, t, rate)
+    grads.append([np.asarray(grad['w'])])
     expected.append(float(task.loss(w, task.test)))
   np.testing.assert_allclose(losses, expected, rtol=1e-3, atol=1e-6)
   numbers = reference.numbers_in(optimizer)
