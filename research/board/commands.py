@@ -22,11 +22,12 @@ from ...console.flags import (
 )
 from ...mini_algoperf import user_code
 from ...views import paths
-from .workload_sets import SETS, workloads_of
 
 
 def _names() -> Iterable[str]:
   """The names of workloads that a study takes, and of their sets."""
+  from .workload_sets import SETS, workloads_of
+
   return *SETS, *workloads_of(tuple(SETS))
 
 

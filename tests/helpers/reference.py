@@ -348,7 +348,7 @@ class Twin:
       is_better = any(sign * (row[2] - metric) > 0 for row in self.seen)
       if not is_better and last[2] != metric and last[1] < loss:
         shares = abs(last[2] - metric) / abs(metric), (loss - last[1]) / loss
-        if shares[0] >= 0.2 * shares[1]:
+        if shares[1] >= 0.1 and shares[0] >= 0.2 * shares[1]:
           self.write(step, 'warning')
 
   def in_time(self):
