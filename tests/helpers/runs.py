@@ -112,13 +112,15 @@ def train_loss(driver):
   return float(devices_of(driver).get(saved.step_metrics)[0])
 
 
-def assert_equal_trees(a, b):
+def assert_equal_trees(a, b, unordered=1e-6):
   """To the last bit, where sums over CPU devices come in a fixed order.
 
   In jaxlib 0.4 they come in the order in which the threads arrive. An ulp of
-  a gradient can make 1e-5 of a step of Adam, which is 2e-3 here.
+  a gradient can make 1e-5 of a step of Adam, which is 2e-3 here. Five iterations
+  of Newton-Schulz can make 5e-5 of an ulp, in a step of .2 and in those after
+  it: `unordered` says how much is due to the order.
   """
-  tolerance = 0 if jax.__version_info__ >= (0, 5) else 1e-6
+  tolerance = 0 if jax.__version_info__ >= (0, 5) else unordered
   assert_close(a, b, tolerance, tolerance)
 
 
