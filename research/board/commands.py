@@ -45,8 +45,8 @@ def _names() -> Iterable[str]:
 )
 @option(
   'conditions',
-  'Also hot, cold, failed, large, small; NAME_full keeps lengths; NAME@2 '
-  'doubles rates.',
+  'Also hot, cold, failed, large, small, inputs; NAME_full keeps lengths; '
+  'NAME@2 doubles rates.',
   default='tuned,near,slow',
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')

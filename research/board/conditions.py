@@ -19,6 +19,7 @@ max_allowed_runtime_sec is the time of step_hint steps of one second each.
   large   the weights of every fresh model, its parameters of two or more axes,
           are ten times as large. The model is then another one
   small   likewise, a tenth
+  inputs  what the model reads, but for tokens and counts, is ten times as large
 
 With _full behind a name the workload keeps its own length.
 
@@ -57,6 +58,7 @@ class Condition(NamedTuple):
   # The multiple of the best peak at which the model has failed; 0 for none.
   failed_at: float = 0.0
   weights: float = 1.0  # factor on the weights of every fresh model
+  inputs: float = 1.0  # factor on the model's inputs of real numbers
   full: bool = False  # whether the workload keeps its own length
 
 
@@ -71,10 +73,11 @@ CONDITIONS = {
   'failed': Condition(failed_at=30.0),
   'large': Condition(weights=10.0),
   'small': Condition(weights=0.1),
+  'inputs': Condition(inputs=10.0),
 }
 # The conditions that count in a score. `RelativePeak` and `SpectralPeak` undo
-# hot and cold by construction, but for the weight decay. Under large and small
-# the model is another one, for which no target was measured.
+# hot and cold by construction, but for the weight decay. Under large, small and
+# inputs the model is another one, for which no target was measured.
 SCORED = ('tuned', 'near', 'slow')
 
 

@@ -27,7 +27,7 @@ from ...mini_algoperf.submission_loader import (
 from ...submission import make_submission
 from ...views.paths import read_object
 from . import ablation
-from .ablation import ABLATIONS, SWITCHING
+from .ablation import ABLATIONS, OF_MUON
 
 FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
 _RIVALS = pathlib.Path(__file__).resolve().with_name('rivals')
@@ -65,11 +65,11 @@ def load(entry: Contender) -> LoadedSubmission:
 def factor_of(name: str) -> float:
   """The factor of a submission; 1 if none was chosen for it.
 
-  The ablations of SOFT_RESET have that of `bare`. MUON with whichever
-  switching rule, the setting before it and SOFT_RESET have none.
+  The ablations of SOFT_RESET have that of `bare`. MUON, its changes, the
+  setting before it and SOFT_RESET have none.
   """
   factors = read_object(FACTORS_FILE)['factors']
-  is_ablation = name in ABLATIONS.keys() - {*_WITHOUT_FACTOR, *SWITCHING}
+  is_ablation = name in ABLATIONS.keys() - {*_WITHOUT_FACTOR, *OF_MUON}
   return float(factors.get('bare' if is_ablation else name, 1.0))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ...mini_algoperf.workloads import WORKLOADS, workload_class
@@ -115,10 +116,14 @@ def make_workload(
   def eval_batch(self: Any, params: Any, *args: Any) -> Any:
     return own._eval_batch(self, scaled(params, factor), *args)
 
+  def model_inputs(self: Any, batch: Any) -> Any:
+    return with_inputs(own._model_inputs(self, batch), condition.inputs)
+
   length = None if condition.full else length_of(name)
   length = length or Length(own.step_hint, own.eval_every_steps)
   members = {
     '_eval_batch': eval_batch,
+    '_model_inputs': model_inputs,
     'validation_target_value': found[condition.target],
     'test_target_value': found[condition.target],
     'step_hint': length.step_hint,
@@ -181,6 +186,15 @@ def with_weights(params: Any, factor: float) -> Any:
     return params
   return jax.tree_util.tree_map(
     lambda p: p * factor if np.ndim(p) >= 2 else p, params
+  )
+
+
+def with_inputs(inputs: Any, factor: float) -> Any:
+  """The tree; its arrays of real numbers times a factor."""
+  if factor == 1.0:
+    return inputs
+  return jax.tree_util.tree_map(
+    lambda x: x * factor if jnp.issubdtype(x.dtype, jnp.floating) else x, inputs
   )
 
 

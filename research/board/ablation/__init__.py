@@ -5,8 +5,8 @@ before it, and before that SOFT_RESET, with Schedule-Free AdamW.
 
 The board's runs are some 200 steps long, a hundredth of the benchmark's. As
 every rival has a factor on its rates there, `double_share` has one on its
-share. The ablations are those of `double_share`, but for MUON with one
-switching rule or two.
+share. The ablations are those of `double_share`; what changes MUON itself is in
+`OF_MUON`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import dataclasses
 from typing import Any
 
 from ....core.checks import replaced_at
-from ....core.schedules import Constant
+from ....core.schedules import Constant, LinearWarmup
 from ....early_switching import (
   AnyOf,
   ChainLossRule,
@@ -73,11 +73,28 @@ _RULES: dict[str, SwitchingRule] = {
   'by_either_sooner': AnyOf((ChainLossRule(lam=0.9, k=0.15), _PROGRESS)),
 }
 _FACTORS = {'': 1.0, '_ten_times': 10.0, '_a_tenth': 0.1}
-# Entries that tell what S(t) brings beside progress: `speakers`.
-SWITCHING = {
-  f'{name}{suffix}': _by(rule, factor)
-  for suffix, factor in _FACTORS.items()
-  for name, rule in _RULES.items()
+
+
+def _with_reset(**changes: Any) -> ScheduleParams:
+  return dataclasses.replace(MUON, reset=dataclasses.replace(_RESET, **changes))
+
+
+# Changes of MUON, all at the rates that are handed in.
+OF_MUON = {
+  # Entries that tell what S(t) brings beside progress: `speakers`.
+  **{
+    f'{name}{suffix}': _by(rule, factor)
+    for suffix, factor in _FACTORS.items()
+    for name, rule in _RULES.items()
+  },
+  'MUON_one_cycle': dataclasses.replace(
+    MUON, cycles=MUON.cycles[:1], early_switching=False
+  ),
+  'MUON_without_soft': dataclasses.replace(MUON, reset=Cyclic()),
+  'MUON_with_alpha_0': _with_reset(alpha=0.0),
+  'MUON_without_fade': _with_reset(fade=0.0),
+  # tau is measured against a progress in proportion to the time.
+  'MUON_expected': _with_reset(fade=0.0, expected=LinearWarmup()),
 }
 ABLATIONS: dict[str, ScheduleParams] = {
   'MUON': MUON,
@@ -111,5 +128,5 @@ ABLATIONS: dict[str, ScheduleParams] = {
   'without_cycles': _without(cycles=SOFT_RESET.cycles[:1]),
   # All steps weigh alike in the average, but for their rates.
   'with_r_0': _with_optimizer(r=0.0),
-  **SWITCHING,
+  **OF_MUON,
 }

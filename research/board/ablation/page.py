@@ -7,7 +7,8 @@ compared pair by pair: the same condition, workload and seed.
             target over the baseline's, of the runs that both reach; beside it
             the targets lost, which only the baseline reaches, and the targets
             won, which only the entry reaches
-  targets   under hot, cold, failed, large and small: how many are reached
+  targets   under hot, cold, failed, large, small and inputs: how many are
+            reached
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..workload_sets import SETS
 BASELINE = 'bare'
 # Where steps are compared, and where reached targets are counted.
 STEPS = ('tuned', 'near', 'slow')
-TARGETS = ('hot', 'cold', 'failed', 'large', 'small')
+TARGETS = ('hot', 'cold', 'failed', 'large', 'small', 'inputs')
 _TITLES = {'held_out': 'Held-out set', 'selection': 'Selection set'}
 _DRAWS, _SEED, _INTERVAL = 1000, 0, (5, 95)
 Pair = tuple[BoardRun, BoardRun]  # an entry's run and the baseline's

@@ -5,10 +5,12 @@ import dataclasses
 import pytest
 
 from reset_cycles.core.chain import jax_lr_schedule
+from reset_cycles.core.schedules import LinearWarmup
 from reset_cycles.early_switching import AnyOf, ChainLossRule, Progress
 from reset_cycles.research.board import entries
 from reset_cycles.research.board.ablation import ABLATIONS
 from reset_cycles.schedule_params import MUON, SCHEDULE_PARAMS, SOFT_RESET
+from reset_cycles.soft_reset import Cyclic, SoftReset
 
 FIELDS = {
   'MUON': 'cycles optimizer switching relative_peak',
@@ -35,6 +37,14 @@ FIELDS = {
       'by_either_sooner_a_tenth',
     ),
     'cycles optimizer switching relative_peak',
+  ),
+  'MUON_one_cycle': 'cycles optimizer switching early_switching relative_peak',
+  **dict.fromkeys(
+    (
+      *('MUON_without_soft', 'MUON_with_alpha_0'),
+      *('MUON_without_fade', 'MUON_expected'),
+    ),
+    'cycles optimizer reset switching relative_peak',
   ),
 }
 
@@ -68,11 +78,28 @@ def test_the_factors_on_the_rates():
   found = [
     entries.factor_of(n)
     for n in (
-      *('MUON', 'by_either', 'before_the_law', 'SOFT_RESET'),
+      *('MUON', 'by_either', 'MUON_expected', 'before_the_law', 'SOFT_RESET'),
       *('double_share', 'bare', 'mine'),
     )
   ]
-  assert found == [1, 1, 1, 1, 4, 4, 1]
+  assert found == [1, 1, 1, 1, 1, 4, 4, 1]
+
+
+def test_changes_of_muon():
+  whole = ABLATIONS['MUON_one_cycle']
+  assert [cycle.length for cycle in whole.cycles] == [1.0]
+  assert ABLATIONS['MUON_without_soft'].reset == Cyclic()
+  resets = {
+    name: ABLATIONS[f'MUON_{name}'].reset
+    for name in ('with_alpha_0', 'without_fade', 'expected')
+  }
+  assert resets == {
+    'with_alpha_0': SoftReset(alpha=0.0, scale='linear', fade=2.0),
+    'without_fade': SoftReset(alpha=0.5, scale='linear', fade=0.0),
+    'expected': SoftReset(
+      alpha=0.5, scale='linear', fade=0.0, expected=LinearWarmup()
+    ),
+  }
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,24 @@ def test_every_fresh_model_has_such_weights(key, name, factor):
   assert found == sound.eval_model(768, params, state, key, None, None, 0)
 
 
+def test_what_the_model_reads_is_ten_times_as_large(key):
+  """Tokens are as usual; training and evaluation read the same."""
+  usual, tenfold = make(CONDITIONS['tuned']), make(CONDITIONS['inputs'])
+  batch = {'inputs': np.arange(6, dtype=np.float32).reshape(2, 3)}
+  np.testing.assert_array_equal(usual._model_inputs(batch), batch['inputs'])
+  expected = [[0, 10, 20], [30, 40, 50]]
+  np.testing.assert_array_equal(tenfold._model_inputs(batch), expected)
+  tokens = {'inputs': np.arange(4, dtype=np.int32)}
+  np.testing.assert_array_equal(tenfold._model_inputs(tokens), [0, 1, 2, 3])
+  params, state = usual.init_model_fn(key)
+  tenfold.init_model_fn(key)
+  found, plain = (
+    workload.eval_model(768, params, state, key, None, None, 0)
+    for workload in (tenfold, usual)
+  )
+  assert found != plain
+
+
 @pytest.mark.parametrize(
   ('sign', 'tuned', 'near'), [(1, 15, 15 * 1.02), (-1, 7, 7 * 0.98)]
 )
