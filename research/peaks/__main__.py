@@ -21,6 +21,7 @@ def peaks() -> None:
 @option('steps', 'Lengths, such as 300,1500. Default: all five.')
 @option('tasks', 'Such as noisy_labels,images. Default: all eight.')
 @option('arms', 'Such as share,adamw. Default: all.')
+@option('numbers', 'Shares or peaks, such as 0.01,0.16. Default: all.')
 @option('seeds', 'Such as 0-9, or 3,5.', default='0')
 @option('real_data', 'Folder of cifar10.zip and Multi30k; see PEAKS.md.', PATH)
 @option('log', 'CSV file. Default: runs.csv of the project.', PATH)
@@ -28,6 +29,7 @@ def train(
   steps: str | None,
   tasks: str | None,
   arms: str | None,
+  numbers: str | None,
   seeds: str,
   real_data: pathlib.Path | None,
   log: pathlib.Path | None,
@@ -40,7 +42,9 @@ def train(
     names = flags.read_names('--tasks', tasks, TASKS)
     kinds = flags.read_names('--arms', arms, study.ARMS)
     lengths = flags.read_names('--steps', steps, study.LENGTHS)
-    numbers = flags.read_seeds(seeds)
+    known = {str(n): n for arm in kinds for n in study.ARMS[arm].numbers}
+    chosen = flags.read_names('--numbers', numbers, known)
+    each_seed = flags.read_seeds(seeds)
     file = files.check_file(log or study.LOG)
     if real_data is None and set(names) & set(REAL):
       raise ValueError(
@@ -52,7 +56,8 @@ def train(
       for name in names
       for kind in kinds
       for number in study.ARMS[kind].numbers
-      for seed in numbers
+      if str(number) in chosen
+      for seed in each_seed
     ]
   study.train(runs, real_data or pathlib.Path(), file)
 
@@ -65,6 +70,7 @@ def table(log: pathlib.Path | None) -> None:
     from . import study, tables
 
     print(tables.table(log or study.LOG))
+    print(tables.seeds(log or study.LOG))
     print(tables.tried(study.LOG.with_name('tried.csv'), log or study.LOG))
 
 

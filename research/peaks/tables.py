@@ -1,8 +1,9 @@
-"""The tables of PEAKS.md: the grid, and what was tried on some of its cells."""
+"""The tables of PEAKS.md: the grid, its seeds, and what was tried."""
 
 from __future__ import annotations
 
 import collections
+import math
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -12,14 +13,19 @@ import numpy as np
 from .. import run_logs
 from .study import FIELDS
 
-# Losses of a cell by (arm, number): for each seed the curve.
-Curves = Mapping[tuple[str, float], list[list[float]]]
+# Losses of a cell by (arm, number): the curve.
+Curves = Mapping[tuple[str, float], list[float]]
 _ARMS = {'share', 'law', 'adamw'}  # without which a cell has no row
 _FIXED = 'share', 0.08  # in force before
+_LAW = 'law', 0.16
 _HEAD = (
   '| task | steps | best share | AdamW | .08: over the best, reaches AdamW '
   '| the law: over the best, reaches AdamW |\n'
   '|---|---|---|---|---|---|'
+)
+_SEEDS_HEAD = (
+  '| task | steps | seeds | below AdamW at the end | seeds that reach AdamW '
+  '| after |\n|---|---|---|---|---|---|'
 )
 _TRIED = ('what', 'task', 'steps', 'seed', 'untrained', 'loss')
 # The cells of the table of what was tried.
@@ -34,16 +40,17 @@ _SOME = (
 
 
 class Cell(NamedTuple):
-  """A task at a length."""
+  """A task at a length, with one seed."""
 
   task: str
   steps: int
+  seed: int
   untrained: float
   curves: Curves
 
   def last(self, arm: str, number: float) -> float:
-    """The median of the losses at the end."""
-    return float(np.median([c[-1] for c in self.curves[arm, number]]))
+    """The loss at the end."""
+    return self.curves[arm, number][-1]
 
   def best(self, arm: str) -> float:
     """The number at which an arm ends lowest."""
@@ -63,28 +70,35 @@ class Cell(NamedTuple):
     """The steps to the loss that AdamW at its best peak ends with.
 
     Returns:
-      A fraction of the run, by the curve of medians; None if it is not reached.
+      A fraction of the run; None if the loss is not reached.
     """
     goal = self.last('adamw', self.best('adamw'))
-    curve = np.median(self.curves[arm, number], axis=0)
-    reached = np.flatnonzero(curve <= goal)
+    curve = self.curves[arm, number]
+    reached = np.flatnonzero(np.asarray(curve) <= goal)
     return float(reached[0] + 1) / len(curve) if len(reached) else None
+
+  def below_adamw(self, arm: str, number: float) -> float:
+    """The loss at the end below that of AdamW at its best peak.
+
+    Returns:
+      A fraction of the way from the untrained loss to AdamW's.
+    """
+    least = self.last('adamw', self.best('adamw'))
+    return (least - self.last(arm, number)) / (self.untrained - least)
 
 
 def cells(rows: Iterable[Mapping[str, str]]) -> list[Cell]:
   """The cells of a log in the order of lengths, then of the log."""
-  curves: dict[tuple[str, int], dict[tuple[str, float], list[list[float]]]]
-  curves = collections.defaultdict(lambda: collections.defaultdict(list))
-  untrained = collections.defaultdict(list)
+  curves: dict[tuple[str, int, int], dict[tuple[str, float], list[float]]]
+  curves = collections.defaultdict(dict)
+  untrained = {}
   for row in rows:
-    key = row['task'], int(row['steps'])
+    key = row['task'], int(row['steps']), int(row['seed'])
     losses = [float(loss) for loss in row['losses'].split()]
-    curves[key][row['arm'], float(row['number'])].append(losses)
-    untrained[key].append(float(row['untrained']))
+    curves[key][row['arm'], float(row['number'])] = losses
+    untrained[key] = float(row['untrained'])
   keys = sorted(curves, key=lambda key: key[1])
-  return [
-    Cell(*key, float(np.median(untrained[key])), curves[key]) for key in keys
-  ]
+  return [Cell(*key, untrained[key], curves[key]) for key in keys]
 
 
 def _beside(cell: Cell, arm: str, number: float) -> str:
@@ -94,18 +108,46 @@ def _beside(cell: Cell, arm: str, number: float) -> str:
 
 
 def table(log: pathlib.Path) -> str:
-  """A row for each cell whose arms are all trained, in Markdown."""
+  """A row for each cell whose arms are all trained with seed 0, in Markdown."""
   lines = [_HEAD]
   for cell in cells(run_logs.read(log, FIELDS)):
     arms = {arm for arm, _ in cell.curves}
-    if not _ARMS <= arms or _FIXED not in cell.curves:
+    if cell.seed or not _ARMS <= arms or _FIXED not in cell.curves:
       continue
     ends = (
       f'{cell.last(arm, cell.best(arm)):.3f} ({cell.best(arm):g})'
       for arm in ('share', 'adamw')
     )
-    beside = (_beside(cell, *arm) for arm in (_FIXED, ('law', 0.16)))
+    beside = (_beside(cell, *arm) for arm in (_FIXED, _LAW))
     parts = (cell.task, f'{cell.steps:,}', *ends, *beside)
+    lines.append(f'| {" | ".join(parts)} |')
+  return '\n'.join(lines)
+
+
+def seeds(log: pathlib.Path) -> str:
+  """The law beside AdamW at the best peak of seed 0, over seeds, in Markdown.
+
+  A row for each cell of several seeds with both. The loss that is to be reached
+  is AdamW's with the same seed. A run that does not reach it counts as infinite
+  in the median.
+  """
+  found: dict[tuple[str, int], list[Cell]] = {}
+  for cell in cells(run_logs.read(log, FIELDS)):
+    if {_LAW[0], 'adamw'} <= {arm for arm, _ in cell.curves}:
+      found.setdefault((cell.task, cell.steps), []).append(cell)
+  lines = [_SEEDS_HEAD]
+  for (task, steps), own in found.items():
+    if len(own) == 1:
+      continue
+    below = [100 * cell.below_adamw(*_LAW) for cell in own]
+    shares = [cell.over_adamw(*_LAW) or math.inf for cell in own]
+    middle = float(np.median(shares))
+    parts = (
+      f'{task} | {steps:,} | {len(own)}',
+      f'{np.median(below):+.1f} [{min(below):+.1f}, {max(below):+.1f}] %',
+      f'{sum(map(math.isfinite, shares))}',
+      'never' if math.isinf(middle) else f'{middle:.2f}',
+    )
     lines.append(f'| {" | ".join(parts)} |')
   return '\n'.join(lines)
 
@@ -120,6 +162,7 @@ def tried(log: pathlib.Path, in_force: pathlib.Path) -> str:
   ends = {
     ('the law', c.task, c.steps): c
     for c in cells(run_logs.read(in_force, FIELDS))
+    if not c.seed
   }
   found = {
     key: f'{cell.last("law", cell.best("law")):.3f}'

@@ -179,6 +179,24 @@ def test_the_table_by_hand(tmp_path):
   ]
 
 
+def test_the_table_of_seeds_by_hand(tmp_path):
+  log = tmp_path / 'runs.csv'
+  of_seeds = [[*row.values()] for row in rows()]
+  for arm, number, text in (
+    ('law', 0.16, '2.0 1.8 1.6 1.2'),
+    ('adamw', 0.01, '2.5 2.0 1.5 1.0'),
+  ):
+    of_seeds.append(['square', 300, arm, number, 1, '3', text])
+  of_seeds.append(['square', 600, 'law', 0.16, 0, '3', '2.0 1.0'])
+  run_logs.append(log, study.FIELDS, of_seeds)
+  # By seed: +.3 / 1.8 and -.2 / 2, after 2 of 4 tests and never.
+  assert tables.seeds(log).splitlines()[2:] == [
+    '| square | 300 | 2 | +3.3 [-10.0, +16.7] % | 1 | never |'
+  ]
+  # The grid itself is of seed 0.
+  assert len(tables.table(log).splitlines()) == 3
+
+
 def test_what_was_tried_by_hand(tmp_path):
   log, tried = tmp_path / 'runs.csv', tmp_path / 'tried.csv'
   text = '2.0 1.25'
