@@ -17,6 +17,7 @@ if TYPE_CHECKING:
   from .loop import State as State
   from .loop import schedule_free_eval_params as schedule_free_eval_params
   from .loop import schedule_free_muon as schedule_free_muon
+  from .optimizers.schedule_free import ScheduleFreeMuon as ScheduleFreeMuon
   from .schedule_params import MUON as MUON
   from .schedule_params import SCHEDULE_PARAMS as SCHEDULE_PARAMS
   from .schedule_params import SOFT_RESET as SOFT_RESET
@@ -34,6 +35,7 @@ _LOOP = (
 _HOMES = {
   **dict.fromkeys(_LOOP, 'loop'),
   **dict.fromkeys(_SETTINGS, 'schedule_params'),
+  'ScheduleFreeMuon': 'optimizers.schedule_free',
   'make_submission': 'submission',
 }
 __all__ = ['__version__'] + list(_HOMES)

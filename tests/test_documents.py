@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import hashlib
+import importlib
 import inspect
 import itertools
 import json
@@ -117,6 +118,25 @@ def test_commands_have_the_flags_that_they_are_given():
     text = (ROOT / name).read_text(encoding='utf-8')
     for command in re.findall(r'`reset-cycles ([a-z-]+)', text):
       assert command in cli.cli.commands, (name, command)
+
+
+PYTHON = [(name, b) for name, b in ALL_BLOCKS if b.language == 'python']
+
+
+def test_what_code_imports_of_the_package_is_there():
+  """Also in blocks that no other test runs."""
+  names = []
+  for page, block in PYTHON:
+    imports = re.findall(
+      r'(?m)^from (reset_cycles\S*) import (\(.*?\)|[^(\n]+)',
+      block.text,
+      re.DOTALL,
+    )
+    for module, text in imports:
+      for name in re.findall(r'\w+', text):
+        assert hasattr(importlib.import_module(module), name), (page, name)
+        names.append(name)
+  assert 'ScheduleFreeMuon' in names
 
 
 MARKED = [
