@@ -101,9 +101,9 @@ def test_what_is_handed_in():
   """The four modules of the root, core/, engine/ and some optimizers."""
   root = {'early_switching', 'schedule_params', 'soft_reset', 'submission'}
   rooms = {
-    f'{room}/{path.name}'
+    path.relative_to(ROOT).as_posix()
     for room in ('core', 'engine')
-    for path in (ROOT / room).glob('[!_]*.py')
+    for path in (ROOT / room).rglob('[!_]*.py')
   }
   names = (
     *('adamw', 'average', 'clocked', 'muon', 'orthogonal', 'peaks'),

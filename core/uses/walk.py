@@ -63,8 +63,8 @@ from typing import Any, NamedTuple
 import jax
 from jax.interpreters import partial_eval
 
-from .forms import DEPTHWISE, TABLE, VECTOR, Form, matrix
-from .jaxprs import called
+from ..forms import DEPTHWISE, TABLE, VECTOR, Form, matrix
+from ..jaxprs import called
 from .outputs import Outputs, resolved
 from .tracks import (
   FREE,

@@ -1,0 +1,1 @@
+"""Forms of parameters by what a model does with them."""
