@@ -21,7 +21,7 @@ from absl import flags
 from .checks import as_float, check
 from .evaluation import Target
 from .forms import Answer, Form, forms
-from .uses.walk import forms_of_init
+from .uses.traced import forms_of_init
 
 _SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
 

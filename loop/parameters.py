@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.forms import Answer, Form, forms
-from ..core.uses.walk import forms_of_init, forms_of_uses
+from ..core.uses.traced import forms_of_init, forms_of_uses
 from .settings import attempt
 
 # Path of a parameter, "['dense']['kernel']" -> its form; False for no matrix;

@@ -77,6 +77,15 @@ def without(track: Track, *axes: int) -> Track:
   return track._replace(dims=dims, stacked=track.stacked + digits)
 
 
+def beside(track: Track, after: Track) -> Track:
+  """Of a result in which a parameter is the same along the other's axes."""
+  dims = (
+    tuple(d if d.axis >= 0 else Digit(FREE, 0, d.size) for d in dim)
+    for dim in after.dims
+  )
+  return track._replace(dims=tuple(dims))
+
+
 def part_of(dim: tuple[Digit, ...], size: int) -> tuple[Digit, ...]:
   """Of so many entries of an axis."""
   return (Digit(max((d.axis for d in dim), default=FREE), 0, size),)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reset_cycles.core.forms import DEPTHWISE, TABLE, VECTOR, matrix
-from reset_cycles.core.uses.walk import forms_of_init, forms_of_uses
+from reset_cycles.core.uses.traced import forms_of_init, forms_of_uses
 
 DENSE = matrix([0], [1])
 X = jnp.ones((2, 6, 16))  # (batch, time, features)
