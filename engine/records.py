@@ -11,7 +11,6 @@ import dataclasses
 import io
 import json
 import math
-import os
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ import numpy as np
 from absl import logging
 
 from ..core.chain import Chain
+from ..core.whole_files import replace_file
 from ..early_switching import COLUMNS, logged_beside
 from .events import Row
 from .picture import Piece, drawn, pieces_of
@@ -29,31 +29,6 @@ from .picture import Piece, drawn, pieces_of
 CYCLES = 'cycles.csv'
 SETTINGS = 'schedule_params.json'
 PICTURE = 'lr_schedule.png'
-# To write a file: each failure means that another process began to write it.
-_ATTEMPTS = 9
-
-
-def replace_file(path: pathlib.Path, content: bytes) -> None:
-  """Writes or replaces a file; no reader ever sees only a part of it.
-
-  What a killed process has left of such a write is removed. A process that is
-  still writing then writes anew.
-  """
-  leftover = re.compile(rf'\.{re.escape(path.name)}\.\d+\.tmp')
-  for other in path.parent.iterdir():
-    if leftover.fullmatch(other.name):
-      other.unlink(missing_ok=True)
-  temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
-  for attempt in range(1, _ATTEMPTS + 1):
-    try:
-      temporary.write_bytes(content)
-      os.replace(temporary, path)
-      break
-    except FileNotFoundError:  # removed by a process that writes this file
-      if attempt == _ATTEMPTS:
-        raise
-    finally:
-      temporary.unlink(missing_ok=True)
 
 
 def as_plain(value: Any) -> Any:

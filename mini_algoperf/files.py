@@ -6,15 +6,12 @@ import contextlib
 import csv
 import io
 import json
-import os
 import pathlib
-import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-# To write a file: each failure means that another process began to write it.
-_ATTEMPTS = 9
+from ..core.whole_files import replace_file
 
 
 class WriteError(OSError):
@@ -41,37 +38,14 @@ def read_bytes(path: pathlib.Path) -> bytes:
 def write_whole(path: pathlib.Path, data: bytes | str) -> None:
   """Writes a file, text as UTF-8, so that no reader ever sees a part of it.
 
-  The temporary file lies in the same folder, since a rename is atomic only
-  within one file system, and is this process' own. What a killed process has
-  left of such a write is removed. A process that is still writing then writes
-  anew.
-
   Raises:
     WriteError: if that fails, on a full disk say; what was there stays.
   """
   content = data.encode('utf-8') if isinstance(data, str) else data
   try:
-    _replace_file(path, content)
+    replace_file(path, content)
   except OSError as e:
     raise WriteError(f'{path} cannot be written: {e.strerror}.') from e
-
-
-def _replace_file(path: pathlib.Path, content: bytes) -> None:
-  leftover = re.compile(rf'\.{re.escape(path.name)}\.\d+\.tmp')
-  for other in path.parent.iterdir():
-    if leftover.fullmatch(other.name):
-      other.unlink(missing_ok=True)
-  temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
-  for attempt in range(1, _ATTEMPTS + 1):
-    try:
-      temporary.write_bytes(content)
-      os.replace(temporary, path)
-      break
-    except FileNotFoundError:  # removed by a process that writes this file
-      if attempt == _ATTEMPTS:
-        raise
-    finally:
-      temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
