@@ -24,7 +24,7 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -52,6 +52,11 @@ _WRONG = 0.4  # share of the old labels that are wrong
 _SHRINK, _PERTURB = 0.4, 0.1
 _ADAM = optax.scale_by_adam(b1=0.9, b2=0.999)
 _WEIGHT_DECAY = 0.01
+
+
+Rows = list[dict[str, Any]]
+# Of a stage: its number, the taus that it began with, the metrics of all seeds.
+Stage = tuple[int, Sequence[float], np.ndarray]
 
 
 class Growth(NamedTuple):
@@ -124,7 +129,7 @@ class Compiled:
     self.task = task
     inputs, test = (jnp.asarray(part[0]) for part in (task.train, task.test))
 
-    def begun(key: jax.Array) -> Models:
+    def init(key: jax.Array) -> Models:
       params, stats = task.init(key)
       return Models(params, stats, _ADAM.init(params))
 
@@ -133,8 +138,8 @@ class Compiled:
         outputs, stats = task.apply(params, stats, x, True)
         return task.loss(outputs, y), stats
 
-      def step(models: Models, given: Any) -> tuple[Models, None]:
-        index, rate = given
+      def step(models: Models, xs: Any) -> tuple[Models, None]:
+        index, rate = xs
         params, stats, adam = models
         grads, stats = jax.grad(loss, has_aux=True)(
           params, stats, inputs[index], labels[index]
@@ -151,7 +156,7 @@ class Compiled:
       outputs, _ = task.apply(models.params, models.stats, test, False)
       return task.metric(outputs, labels)
 
-    self.fresh = jax.jit(jax.vmap(begun))
+    self.fresh = jax.jit(jax.vmap(init))
     self.chunk = jax.jit(jax.vmap(chunk, (0, 0, 0, None)), donate_argnums=0)
     self.metric = jax.jit(jax.vmap(metric))
     self.reset = jax.jit(jax.vmap(_reset))
@@ -172,7 +177,9 @@ def _reset(old: Models, new: Models, plan: jax.Array) -> Models:
   return Models(params, tree_map(mix, old.stats, new.stats), adam)
 
 
-def order_of(seed: int, number: int, chosen: np.ndarray, count: int) -> Any:
+def order_of(
+  seed: int, number: int, chosen: np.ndarray, count: int
+) -> np.ndarray:
   """`count` examples in random order, all of `chosen` equally often."""
   rng = np.random.default_rng((44, seed, number))
   rounds = -(-count // len(chosen))
@@ -181,57 +188,76 @@ def order_of(seed: int, number: int, chosen: np.ndarray, count: int) -> Any:
   ]
 
 
-def _permuted(task: Task, labels: np.ndarray, order: np.ndarray) -> np.ndarray:
-  return labels[:, order] if task.num_classes == 128 else order[labels]
-
-
 def parts_of(
   task: Task, condition: Growth, seeds: Sequence[int]
 ) -> list[StageData]:
   """The data of the stages, the first one's included."""
-  labels, test = task.train[1], task.test[1]
-  many: Callable[..., Any] = lambda one: np.stack([one] * len(seeds))
-  orders = [
-    np.random.default_rng((4, s)).permutation(len(labels)) for s in seeds
-  ]
-  share: Callable[..., Any] = lambda f: np.stack(
-    [o[: round(f * len(labels))] for o in orders]
-  )
-  half = task.steps // 2
   if condition.is_permuted:
-    names = [
-      [
-        np.random.default_rng((5, s, i)).permutation(task.num_classes)
-        for s in seeds
-      ]
-      for i in range(_PARTS)
-    ]
-    renamed: Callable[..., Any] = lambda values, order: np.stack(
-      [_permuted(task, values, one) for one in order]
-    )
-    return [
-      StageData(half, share(1.0), renamed(labels, n), renamed(test, n))
-      for n in names
-    ]
+    return _permuted_parts(task, seeds)
+  labels, test = (_for_each(part[1], seeds) for part in (task.train, task.test))
   if condition.is_stream:
     return [
-      StageData(half, share((i + 1) / _PARTS), many(labels), many(test))
+      StageData(
+        *(task.steps // 2, _share(task, (i + 1) / _PARTS, seeds)), labels, test
+      )
       for i in range(_PARTS)
     ]
-  old = many(labels)
-  for row, seed in zip(old, seeds) if condition.is_wrong else ():
+  return [
+    StageData(
+      round(condition.old_steps * task.steps),
+      _share(task, condition.old_share, seeds),
+      _wrong_labels(task, seeds) if condition.is_wrong else labels,
+      test,
+    ),
+    StageData(task.steps, _share(task, 1.0, seeds), labels, test),
+  ]
+
+
+def _for_each(array: np.ndarray, seeds: Sequence[int]) -> np.ndarray:
+  return np.stack([array] * len(seeds))
+
+
+def _share(task: Task, share: float, seeds: Sequence[int]) -> np.ndarray:
+  """The examples at hand: of a larger share those of a smaller, and more."""
+  count = len(task.train[1])
+  orders = [np.random.default_rng((4, s)).permutation(count) for s in seeds]
+  return np.stack([order[: round(share * count)] for order in orders])
+
+
+def _permuted_parts(task: Task, seeds: Sequence[int]) -> list[StageData]:
+  """A stream of all examples, each part with its own names of the classes."""
+
+  def renamed(labels: np.ndarray, part: int) -> np.ndarray:
+    orders = [
+      np.random.default_rng((5, seed, part)).permutation(task.num_classes)
+      for seed in seeds
+    ]
+    if task.has_columns:
+      return np.stack([labels[:, order] for order in orders])
+    return np.stack([order[labels] for order in orders])
+
+  return [
+    StageData(
+      task.steps // 2,
+      _share(task, 1.0, seeds),
+      *(renamed(labels, part) for labels in (task.train[1], task.test[1])),
+    )
+    for part in range(_PARTS)
+  ]
+
+
+def _wrong_labels(task: Task, seeds: Sequence[int]) -> np.ndarray:
+  """The labels of the training data, some of them wrong."""
+  labels = _for_each(task.train[1], seeds)
+  for row, seed in zip(labels, seeds):
     rng = np.random.default_rng((6, seed))
-    if task.num_classes == 128:  # the labels of another molecule
+    if task.has_columns:  # the labels of another molecule
       is_wrong = rng.random(len(row)) < _WRONG
       row[is_wrong] = row[rng.permutation(np.flatnonzero(is_wrong))]
     else:
       others = rng.integers(0, task.num_classes, row.shape)
       row[:] = np.where(rng.random(row.shape) < _WRONG, others, row)
-  steps = round(condition.old_steps * task.steps)
-  return [
-    StageData(steps, share(condition.old_share), old, many(test)),
-    StageData(task.steps, share(1.0), many(labels), many(test)),
-  ]
+  return labels
 
 
 def stage(
@@ -319,9 +345,6 @@ def distances(
   ]
 
 
-Rows = list[dict[str, Any]]
-
-
 def train_arm(
   programs: Compiled,
   arm: Arm,
@@ -330,8 +353,8 @@ def train_arm(
   seeds: Sequence[int],
   goals: Sequence[float],
   fresh: Callable[[int], Models],
-) -> Iterator[tuple[int, Sequence[float], np.ndarray]]:
-  """Each further part's number, taus and metrics."""
+) -> Iterator[Stage]:
+  """The stages after the first, one by one."""
   task = programs.task
   models = jax.tree_util.tree_map(jnp.copy, old)
   for number, part in enumerate(parts[1:], 1):
@@ -343,10 +366,8 @@ def train_arm(
     else:
       taus = [float(arm.tau)] * len(seeds)
     models = begun(programs, arm, models, new, taus)
-
     goal = goals[number - 1] if goals else 0.0
-    given = programs, fresh, number, goal, firsts
-    between = functools.partial(_between, given)
+    between = functools.partial(_between, programs, fresh, number, goal, firsts)
     models, metrics = stage(
       *(programs, models, part, number, seeds, arm.cycles),
       between if arm.resets_between else None,
@@ -355,16 +376,18 @@ def train_arm(
 
 
 def _between(
-  given: tuple[Compiled, Callable[[int], Models], int, float, np.ndarray],
+  programs: Compiled,
+  fresh: Callable[[int], Models],
+  number: int,
+  goal: float,
+  firsts: np.ndarray,
   models: Models,
   metrics: np.ndarray,
   step: int,
 ) -> Models:
   """The soft reset before a further cycle of a stage."""
-  programs, fresh, number, goal, firsts = given
-  taus = distances(
-    programs.task, goal, metrics, firsts, step, programs.task.steps
-  )
+  task = programs.task
+  taus = distances(task, goal, metrics, firsts, step, task.steps)
   plans = [SoftReset(alpha=0.5).plan(tau) for tau in taus]
   return blended(programs, models, fresh(100 * number + step), plans)
 
@@ -380,16 +403,15 @@ def read(path: pathlib.Path) -> Rows:
 
 def goals_of(rows: Rows, task: str, condition: str) -> list[float]:
   """The target of each stage: the median of the fresh models' last metrics."""
-  own = [
-    r
-    for r in rows
-    if (r['task'], r['condition'], r['arm']) == (task, condition, 'fresh')
-  ]
-  parts = sorted({r['part'] for r in own})
-  return [
-    float(np.median([r['metrics'][-1] for r in own if r['part'] == part]))
-    for part in parts
-  ]
+  ends: dict[int, list[float]] = {}
+  for row in rows:
+    if (row['task'], row['condition'], row['arm']) == (
+      task,
+      condition,
+      'fresh',
+    ):
+      ends.setdefault(row['part'], []).append(row['metrics'][-1])
+  return [float(np.median(values)) for _, values in sorted(ends.items())]
 
 
 def arms_of(condition: Growth) -> list[str]:
@@ -417,12 +439,12 @@ def train(tasks: Sequence[str], path: pathlib.Path) -> None:
       parts = parts_of(programs.task, condition, seeds)
       old, metrics = stage(programs, fresh(0), parts[0], 0, seeds)
       if (name, title, 'old') not in done:
-        _append(path, name, title, 'old', seeds, [(0, [1.0] * 10, metrics)])
+        first: Stage = 0, [1.0] * len(seeds), metrics
+        _append(path, name, title, 'old', seeds, [first])
       for arm in missing:
         goals = goals_of(read(path), name, title)
-        given = ARMS[arm], parts, old, seeds, goals, fresh
-        told = list(train_arm(programs, *given))
-        _append(path, name, title, arm, seeds, told)
+        stages = train_arm(programs, ARMS[arm], parts, old, seeds, goals, fresh)
+        _append(path, name, title, arm, seeds, stages)
       print(f'{name}, {title}: {time.monotonic() - began:.0f} s', flush=True)
 
 
@@ -438,14 +460,14 @@ def _append(
   condition: str,
   arm: str,
   seeds: Sequence[int],
-  told: Sequence[tuple[int, Sequence[float], np.ndarray]],
+  stages: Iterable[Stage],
 ) -> None:
   rows = [
     (
       *(task, condition, arm, part, seed, f'{tau:.3g}'),
       ' '.join(f'{value:.5g}' for value in row),
     )
-    for part, taus, metrics in told
+    for part, taus, metrics in stages
     for seed, tau, row in zip(seeds, taus, metrics)
   ]
   run_logs.append(path, FIELDS, rows)

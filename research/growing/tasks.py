@@ -47,6 +47,7 @@ class Task(NamedTuple):
   peak: float  # of the learning rate; see `study`
   steps: int = 180  # of a stage
   every: int = 15  # steps between evaluations
+  has_columns: bool = False  # whether an example has a label in each class
 
 
 @functools.cache
@@ -245,6 +246,7 @@ def molecules() -> Task:
     *(init, apply, loss, mean_average_precision, True, 128, train, test),
     batch=32,
     peak=0.01,
+    has_columns=True,
   )
 
 
