@@ -26,19 +26,27 @@ def programs():
   return study.Compiled(tasks.TASKS['images_norm']())
 
 
-def part_of(programs, steps=15):
-  whole = study.parts_of(programs.task, study.CONDITIONS['stream'], SEEDS)[-1]
+def part_of(programs, steps=15, seeds=SEEDS):
+  whole = study.parts_of(programs.task, study.CONDITIONS['stream'], seeds)[-1]
   return study.StageData(steps, whole.chosen, whole.labels, whole.test_labels)
+
+
+@pytest.fixture(scope='module')
+def models(programs):
+  """Of 15 steps, and fresh ones."""
+  # Made before `broadcasting`, since it is the module's.
+  with jax.numpy_rank_promotion('allow'):
+    old, new = (study._fresh(programs, SEEDS, i) for i in (0, 1))
+    return study.stage(programs, old, part_of(programs), 0, SEEDS)[0], new
 
 
 def leaves(tree):
   return jax.tree_util.tree_leaves(tree)
 
 
-def test_a_soft_reset_is_that_of_the_thesis(programs):
+def test_a_soft_reset_is_that_of_the_thesis(programs, models):
   """Parameters and statistics by tau, moments by half of it, counts stay."""
-  old, new = (study._fresh(programs, SEEDS, i) for i in (0, 1))
-  old, _ = study.stage(programs, old, part_of(programs), 0, SEEDS)
+  old, new = models
   mixed = study.begun(programs, study.Arm(0.4), old, new, [0.4, 0.4])
   for field in ('params', 'stats'):
     three = (leaves(getattr(m, field)) for m in (mixed, old, new))
@@ -60,9 +68,8 @@ def test_a_soft_reset_is_that_of_the_thesis(programs):
     ('shrink and perturb', 0.4, 0.1, 0),
   ],
 )
-def test_the_other_ways_to_begin(programs, arm, keep, share, count):
-  old, new = (study._fresh(programs, SEEDS, i) for i in (0, 1))
-  old, _ = study.stage(programs, old, part_of(programs), 0, SEEDS)
+def test_the_other_ways_to_begin(programs, models, arm, keep, share, count):
+  old, new = models
   how = study.ARMS[arm]
   got = study.begun(programs, how, old, new, [float(how.tau)] * 2)
   three = (leaves(m.params) for m in (got, old, new))
@@ -73,22 +80,21 @@ def test_the_other_ways_to_begin(programs, arm, keep, share, count):
   assert (moments > 0) == (count > 0)
 
 
-def test_a_seed_is_trained_the_same_alone(programs):
+def test_a_seed_is_trained_the_same_beside_another(programs):
   """Seeds do not see each other; evaluations are where they should be."""
-  one = study.stage(
-    programs, study._fresh(programs, [1], 0), part_alone(programs), 3, [1]
-  )[1]
-  both = study.stage(
-    programs, study._fresh(programs, SEEDS, 0), part_of(programs, 30), 3, SEEDS
-  )[1]
-  assert both.shape == (2, 3)
-  np.testing.assert_allclose(one[0], both[1], atol=0.005)
-
-
-def part_alone(programs):
-  part = part_of(programs, 30)
-  own = (part.chosen, part.labels, part.test_labels)
-  return study.StageData(30, *(x[1:] for x in own))
+  metrics = [
+    study.stage(
+      programs,
+      study._fresh(programs, seeds, 0),
+      part_of(programs, 30, seeds),
+      3,
+      seeds,
+    )[1]
+    for seeds in ((0, 1), (1, 2))
+  ]
+  assert [values.shape for values in metrics] == [(2, 3)] * 2
+  assert not np.allclose(metrics[0][0], metrics[0][1], atol=0.005)
+  np.testing.assert_allclose(metrics[0][1], metrics[1][0], atol=0.005)
 
 
 def test_the_data_of_the_conditions():
