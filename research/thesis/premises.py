@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...views.run_files import RunTable
-from .claims import (
+from .measures import (
   FAILED,
   GOOD,
   cycle_metrics,

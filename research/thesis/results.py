@@ -14,8 +14,9 @@ from ...views.pages import render
 from ...views.paths import META_DATA, read_object
 from ...views.run_files import RunTable, read_run
 from . import registry as thesis
-from .claims import CLAIMS, FAILED, GOOD, Finding
+from .claims import CLAIMS, Finding
 from .folders import Job, RunLog
+from .measures import FAILED, GOOD
 from .premises import PREMISES, Held, Premise, held
 
 # What stands for the thesis' workloads, and digits.

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from helpers.curves_of_runs import run_table
-from reset_cycles.research.thesis import claims
+from reset_cycles.research.thesis import claims, measures
 from reset_cycles.research.thesis.claims import Finding
 
 
 def test_share_of_the_way_of_rising_and_falling_metrics():
-  rising = claims.share_gone(np.array([0.1, 0.3, 0.5, 0.6]), 0.1, 0.5)
+  rising = measures.share_gone(np.array([0.1, 0.3, 0.5, 0.6]), 0.1, 0.5)
   np.testing.assert_allclose(rising, [0.0, 0.5, 1.0, 1.25])
-  falling = claims.share_gone(np.array([0.9, 0.5, 0.1, 0.0]), 0.9, 0.1)
+  falling = measures.share_gone(np.array([0.9, 0.5, 0.1, 0.0]), 0.9, 0.1)
   np.testing.assert_allclose(falling, [0.0, 0.5, 1.0, 1.125])
   # What is not finite has gone nothing.
   values = np.array([math.nan, math.inf, -math.inf])
-  assert claims.share_gone(values, 0.0, 1.0).tolist() == [0.0, 0.0, 0.0]
+  assert measures.share_gone(values, 0.0, 1.0).tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def test_share_of_the_way_of_rising_and_falling_metrics():
 )
 def test_recovery_counts_evaluations(before, after, expected):
   table = run_table(before, after, [before[-1]], target=0.05)
-  assert claims.recovery(table, 0) == expected
-  assert claims.recovery(table, 1) == 1
+  assert measures.recovery(table, 0) == expected
+  assert measures.recovery(table, 1) == 1
 
 
 @pytest.mark.parametrize(
@@ -173,12 +173,12 @@ def test_the_parts_of_what_a_soft_reset_brings():
 def test_the_rule_is_replayed_cycle_by_cycle():
   # lambda = 0.7: l = 1, 1 - 0.35, then up by 0.7 * 0.35: more than 0.01.
   table = run_table([0.0] * 4, [0.0] * 3, losses=[1, 0.5, 1, 1, 5, 4, 3])
-  assert claims.switching_evaluation(table, 0) == 3
+  assert measures.switching_evaluation(table, 0) == 3
   # The second cycle starts anew: 5 is not a rise over 1.
-  assert claims.switching_evaluation(table, 1) is None
+  assert measures.switching_evaluation(table, 1) is None
   # A switch at the end of a cycle is none.
   table = run_table([0.0] * 3, [0.0] * 3, losses=[1, 0.5, 1, 5, 4, 3])
-  assert claims.switching_evaluation(table, 0) is None
+  assert measures.switching_evaluation(table, 0) is None
 
 
 def switching_study(failed_losses, good_losses):
@@ -223,7 +223,7 @@ def test_how_far_two_cycles_are_apart():
   table = run_table(
     [0.0, 0.8], [0.1, 0.6, 0.9], [0.2, 0.4, 0.6, 0.8], taus=[0, 0]
   )
-  assert claims.cycles_apart(table) == pytest.approx(0.2)
+  assert measures.cycles_apart(table) == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_cycles_that_are_more_alike(full, soft, vote):
 def test_the_evaluations_until_a_cycle_levels_off():
   """Its best is .8, and 95 % of that .76."""
   table = run_table(GOOD_START, [0.1, 0.75, 0.76, 0.8])
-  assert claims.to_its_asymptote(table, 0) == 3
+  assert measures.to_its_asymptote(table, 0) == 3
   study = {
     'peaks_full': {1: table, 2: table},
     'peaks_soft': {
@@ -275,7 +275,7 @@ def test_the_evaluations_until_a_cycle_levels_off():
 )
 def test_the_decline_after_a_recovery(cycle, expected):
   table = run_table(GOOD_START, cycle)
-  assert claims.decline(table, 0) == pytest.approx(expected)
+  assert measures.decline(table, 0) == pytest.approx(expected)
   finding = ask('A quick recovery', {'peaks_soft': {1: table}})
   assert finding.votes == [1 if expected >= 0.01 else -1]
 
