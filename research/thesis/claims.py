@@ -93,15 +93,15 @@ class Claim(NamedTuple):
 
   def ask(self, study: Study) -> Finding:
     """Asks the seeds that all of the claim's runs were trained with."""
-    found: dict[str, list[float]] = {}
+    values_of: dict[str, list[float]] = {}
     votes = []
     common = set.intersection(*(set(study[run]) for run in self.runs))
     for seed in sorted(common):
       values, vote = self.answer({run: study[run][seed] for run in self.runs})
       votes.append(vote)
       for name, own in values.items():
-        found.setdefault(name, []).extend(own)
-    return Finding([Measure(*item) for item in found.items()], votes)
+        values_of.setdefault(name, []).extend(own)
+    return Finding([Measure(*item) for item in values_of.items()], votes)
 
 
 def _label(run: str) -> str:
@@ -207,20 +207,22 @@ RUNS_REPLAYED = tuple(dict.fromkeys(run for run, _ in _CYCLES))
 
 def _failed_cycles_are_abandoned(runs: Runs) -> Answer:
   """Whether S(t) fires in the cycles that fail, and when."""
-  failed, delays = 0, []
+  num_failed, delays = 0, []
   for run, cycle in _CYCLES:
     share = shares(runs[run])[cycle]
     if share[-1] < FAILED:
-      failed += 1
+      num_failed += 1
       at = switching_evaluation(runs[run], cycle)
       if at is not None:
         delays.append(at - int(np.argmax(share[:at])) - 1)
   values = {
-    'failed cycles per seed': [failed],
+    'failed cycles per seed': [num_failed],
     'abandoned by the rule': [len(delays)],
     'evaluations from the best metric to the switch': delays,
   }
-  return values, 2 * (len(delays) == failed) - 1 if failed else 0
+  if not num_failed:
+    return values, 0
+  return values, 1 if len(delays) == num_failed else -1
 
 
 def _healthy_cycles_are_let_be(runs: Runs) -> Answer:
@@ -230,12 +232,14 @@ def _healthy_cycles_are_let_be(runs: Runs) -> Answer:
     for run, cycle in _CYCLES
     if final_share(runs[run], cycle) >= GOOD
   ]
-  abandoned = sum(at is not None for at in switches)
+  num_abandoned = sum(at is not None for at in switches)
   values = {
     'good cycles per seed': [len(switches)],
-    'abandoned by the rule': [abandoned],
+    'abandoned by the rule': [num_abandoned],
   }
-  return values, (-1 if abandoned else 1) if switches else 0
+  if not switches:
+    return values, 0
+  return values, -1 if num_abandoned else 1
 
 
 # What section 3.3.2 says of the curves in its figures 3.4, 3.8 and 3.9.
@@ -265,9 +269,9 @@ def _full_is_more_alike(runs: Runs) -> Answer:
 def _levels_off_earlier(runs: Runs) -> Answer:
   values = _good_values(runs, to_its_asymptote, 'evaluations to the asymptote')
   full, soft = values.values()
-  return values, _vote(
-    float(np.mean(full)), float(np.mean(soft))
-  ) if full else 0
+  if not full:
+    return values, 0
+  return values, _vote(float(np.mean(full)), float(np.mean(soft)))
 
 
 def _exceeds_margin(
@@ -275,10 +279,10 @@ def _exceeds_margin(
 ) -> Answer:
   """Whether the mean over good cycles is at least MARGIN of the way."""
   values = _good_values(runs, measure, name)
-  [found] = values.values()
-  if not found:
+  [of_cycles] = values.values()
+  if not of_cycles:
     return values, 0
-  return values, 1 if float(np.mean(found)) >= MARGIN else -1
+  return values, 1 if float(np.mean(of_cycles)) >= MARGIN else -1
 
 
 def _declines(runs: Runs) -> Answer:
@@ -295,11 +299,11 @@ def _larger_tau_is_harder(runs: Runs) -> Answer:
   taus = [tau for _, tau in table.resets]
   if len(taus) < 2 or taus[0] == taus[1] or not all(good_resets([table])):
     return {}, 0
-  lost = [loss_at_reset(table, reset) for reset in (0, 1)]
+  losses = [loss_at_reset(table, reset) for reset in (0, 1)]
   values = {
     'tau of the larger': [max(taus)],
-    'share lost with it': [lost[taus.index(max(taus))]],
-    'share lost with the smaller': [lost[taus.index(min(taus))]],
+    'share lost with it': [losses[taus.index(max(taus))]],
+    'share lost with the smaller': [losses[taus.index(min(taus))]],
   }
   return values, _vote(*(x[0] for x in [*values.values()][1:]))
 
