@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import from_file
-from .base import ArrayWorkload as ArrayWorkload
+from .arrays import ArrayWorkload as ArrayWorkload
 from .base import MiniWorkload as MiniWorkload
 from .chains import ChainsWorkload
 from .clicks import ClicksWorkload, EmbedInitWorkload

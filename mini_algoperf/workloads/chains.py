@@ -13,7 +13,7 @@ import flax.linen as nn
 import numpy as np
 
 from .. import spec
-from .base import SPLIT_SIZES, SplitWorkload
+from .arrays import SPLIT_SIZES, SplitWorkload
 from .text import LanguageModel, perplexity
 
 _NUM_TOKENS, _LENGTH = 24, 32

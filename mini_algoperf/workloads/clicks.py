@@ -17,7 +17,7 @@ import numpy as np
 import optax
 
 from .. import spec
-from .base import SplitWorkload
+from .arrays import SplitWorkload
 from .parts import Pass, dropout, loss_of
 
 _NUM_DENSE, _NUM_FIELDS, _NUM_VALUES = 4, 6, 40

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import spec
-from .base import BatchShape, Classification, padded_batches
+from .arrays import Classification, padded_batches
+from .base import BatchShape
 from .parts import Pass, batch_norm, dropout, split_slices
 
 SPLIT_SIZES = {'train': 1024, 'validation': 384, 'test': 384}

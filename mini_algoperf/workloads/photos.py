@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import spec
-from .base import SplitWorkload
+from .arrays import SplitWorkload
 from .parts import Pass, dropout, loss_of
 
 _SIDE = 16

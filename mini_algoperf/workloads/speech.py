@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .base import SPLIT_SIZES, Classification, SplitWorkload
+from .arrays import SPLIT_SIZES, Classification, SplitWorkload
 from .parts import Pass, batch_norm, dropout
 from .transformer import Block, sinusoids
 

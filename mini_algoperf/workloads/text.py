@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import spec
-from .base import ArrayWorkload
+from .arrays import ArrayWorkload
 from .parts import Pass, dropout, mean, split_slices
 from .transformer import Block, causal_mask, embed, make_embedding
 

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import spec
-from .base import ArrayWorkload
+from .arrays import ArrayWorkload
 from .parts import mean, split_slices
 from .transformer import Transformer, greedy_translations
 
