@@ -211,21 +211,12 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   resets, switches = events.of_event('reset'), events.of_event('abandon')
   losses = events.of_event('evaluation')
   plan = _readable_plan(log_dir) if starts else None
-  warmups: list[tuple[float, float]] = []
   if plan is None:
-    rows = [row for row in measurements.rows if row.get('learning_rate')]
-    logged = _in_order(Log(measurements.path, rows))
-    steps, rates = logged.whole_numbers(), logged.numbers('learning_rate')
+    rates, warmups = _logged_rates(measurements), list[tuple[float, float]]()
   else:
-    cycles = _cycles_of(plan)
-    anchors = read_anchors(events, len(cycles))
-    steps, rates = rates_of_run(plan, anchors, last_step)
-    lengths = [cycle.warmup_steps for cycle in cycles]
-    warmups = [
-      (a.step, a.step + max(0.0, (lengths[a.setting] - a.nominal) / a.pace))
-      for a in anchors
-      if a.starts
-    ]
+    anchors = read_anchors(events, len(_cycles_of(plan)))
+    rates = rates_of_run(plan, anchors, last_step)
+    warmups = _warmups(plan, anchors)
   return RunTable(
     str(workload),
     str(experiment) if experiment and experiment != workload else '',
@@ -235,8 +226,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     evaluations.numbers(f'validation/{target.metric}'),
     evaluations.numbers('accumulated_submission_time'),
     last_step,
-    steps,
-    rates,
+    *rates,
     starts,
     [*starts[1:], last_step] if starts else [],
     warmups,
@@ -250,6 +240,13 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
       for step, row in zip(switches.whole_numbers().tolist(), switches.rows)
     ],
   )
+
+
+def _logged_rates(measurements: Log) -> tuple[np.ndarray, np.ndarray]:
+  """The steps whose rate was logged, and their rates; shape=(n,)."""
+  rows = [row for row in measurements.rows if row.get('learning_rate')]
+  log = _in_order(Log(measurements.path, rows))
+  return log.whole_numbers(), log.numbers('learning_rate')
 
 
 def _readable_plan(log_dir: pathlib.Path) -> PlannedRun | None:
@@ -316,18 +313,7 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
     ValueError: names a value that is missing, out of range or out of order.
   """
   log = events.of_event('cycle_start', 'clock')
-  settings: list[dict[str, str]] = []
-  for row in log.rows:
-    if row['event'] == 'cycle_start':
-      settings.append({'setting': row.get('setting') or row.get('cycle', '')})
-    elif settings:  # a clock without a setting belongs to the last cycle
-      settings.append(
-        {'setting': row.get('setting') or settings[-1]['setting']}
-      )
-    else:
-      raise ValueError(f'{log.path} has a clock before the first cycle_start.')
-  steps = log.whole_numbers()
-  setting = Log(log.path, settings).whole_numbers('setting') - 1
+  steps, setting = log.whole_numbers(), _settings(log)
   nominal, pace = log.numbers('anchor_nominal', 0.0), log.numbers('pace')
   rate_factor = log.numbers('rate_factor', 1.0)
   for name, is_valid, what in (
@@ -353,11 +339,37 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   return tuple(map(Anchor, steps.tolist(), starts, *columns))
 
 
+def _settings(log: Log) -> np.ndarray:
+  """The index of the planned cycle at each event, from 0; shape=(rows,)."""
+  rows: list[dict[str, str]] = []
+  for row in log.rows:
+    if row['event'] == 'cycle_start':
+      setting = row.get('setting') or row.get('cycle', '')
+    elif rows:  # a clock without a setting belongs to the last cycle
+      setting = row.get('setting') or rows[-1]['setting']
+    else:
+      raise ValueError(f'{log.path} has a clock before the first cycle_start.')
+    rows.append({'setting': setting})
+  return Log(log.path, rows).whole_numbers('setting') - 1
+
+
 # A study reads hundreds of runs with some dozens of plans, and a plan is
 # compiled.
 @functools.lru_cache(maxsize=256)
 def _cycles_of(plan: PlannedRun) -> tuple[PlannedCycle, ...]:
   return plan.chain.cycles
+
+
+def _warmups(
+  plan: PlannedRun, anchors: Sequence[Anchor]
+) -> list[tuple[float, float]]:
+  """The first step of each cycle, and where its warm-up was to end."""
+  lengths = [cycle.warmup_steps for cycle in _cycles_of(plan)]
+  return [
+    (a.step, a.step + max(0.0, (lengths[a.setting] - a.nominal) / a.pace))
+    for a in anchors
+    if a.starts
+  ]
 
 
 # Most seeds of a run have the same plan and the same clock.
