@@ -4,9 +4,9 @@ Submissions and a bare `optax.adamw` with one cosine take turns in one process,
 and each step is waited for. Models are the stand-ins and those in `models.py`,
 which need jax, flax, optax and NumPy only.
 
-`memory_table` has XLA's own plan of the memory of a step and of a
-reset on each of eight devices, at the shapes of criteo1tb and WMT. Programs are
-compiled for that, and nothing is run.
+`memory_table` has XLA's own plan of the memory of a step and of a reset on each
+of eight devices, at the shapes of criteo1tb and WMT. Programs are compiled for
+that, and nothing is run.
 
 Of each figure the median is printed, with the least and the most of the rounds'
 medians; every round sets up all anew.
@@ -137,8 +137,8 @@ class Submitted:
     rises = workload.has_reached_validation_target({key: math.inf})
     ratio = 1.5 if self._evaluations else 2.0  # nearer than at first: tau < 1
     metric = target / ratio if rises else target * ratio
-    found = {'validation/loss': loss, key: metric}
-    self._evaluations = [*self._evaluations, (self.step, found)]
+    metrics = {'validation/loss': loss, key: metric}
+    self._evaluations = [*self._evaluations, (self.step, metrics)]
 
 
 class Bare:
@@ -209,10 +209,10 @@ def measure_steps(runs: dict[str, Timed], pairs: int) -> dict[str, Figures]:
   bare = np.asarray(times['optax'])
   return {
     name: {
-      'step, ms': [statistics.median(found) * 1e3],
-      'step, ratio to optax': [float(np.median(np.asarray(found) / bare))],
+      'step, ms': [statistics.median(own) * 1e3],
+      'step, ratio to optax': [float(np.median(np.asarray(own) / bare))],
     }
-    for name, found in times.items()
+    for name, own in times.items()
   }
 
 
@@ -244,7 +244,7 @@ def measure(
   pairs: int,
   rounds: int,
   with_muon: bool = False,
-) -> dict[str, dict[str, list[float]]]:
+) -> dict[str, Figures]:
   """(run, figure) -> one value of each round, its median."""
   makers: dict[str, Callable[[], Timed]] = {
     'optax': lambda: Bare(make_workload()),
@@ -254,7 +254,7 @@ def measure(
   if with_muon:
     makers['MUON'] = lambda: Submitted('MUON', make_workload())
   compiled = Compilations()
-  found: dict[str, dict[str, list[float]]] = {name: {} for name in makers}
+  medians: dict[str, Figures] = {name: {} for name in makers}
   for _ in range(rounds):
     runs, figures = {}, {}
     for name, make in makers.items():
@@ -269,8 +269,8 @@ def measure(
     for name, of_run in figures.items():
       for figure, values in of_run.items():
         median = statistics.median(values)
-        found[name].setdefault(figure, []).append(median)
-  return found
+        medians[name].setdefault(figure, []).append(median)
+  return medians
 
 
 def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
@@ -280,50 +280,66 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   """
   workload: Any = MODELS[name]()
   key = jax.ShapeDtypeStruct((2,), np.uint32)
+  params, _ = jax.eval_shape(workload.init_model_fn, key)
+  leaves = jax.tree_util.tree_leaves(params)
+  cells = [sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)]
+  for program in _programs(workload, params, settings, has_axis):
+    plan = program.memory_analysis()
+    arguments = plan.argument_size_in_bytes
+    results = plan.output_size_in_bytes - plan.alias_size_in_bytes
+    cells += [arguments, arguments + results + plan.temp_size_in_bytes]
+  return [f'{cell / 1e9:.4g}' for cell in cells]
+
+
+def _programs(
+  workload: Any, params: Any, settings: str, has_axis: bool
+) -> tuple[Any, Any]:
+  """A step and a reset, compiled for these shapes."""
   chosen = SETTINGS[settings]
   chain = jax_lr_schedule(100, chosen.cycles, 100.0)
   config = RunConfig(chosen, chain, Target('loss', 1.0, rises=False))
-  begun = words_of(start(config), config)
-  transformation = clocked(chosen.optimizer.build, chain.cycles, begun)
+  clock = words_of(start(config), config)
+  transformation = clocked(chosen.optimizer.build, chain.cycles, clock)
   devices = PmapDevices() if has_axis else Devices()
-  count = jax.device_count()
-
-  def shaped(tree: Any, lead: tuple[int, ...], per: int = 1) -> Any:
-    def leaf(x: Any) -> Any:
-      shape = (x.shape[0] // per, *x.shape[1:]) if per > 1 else x.shape
-      return jax.ShapeDtypeStruct((*lead, *shape), x.dtype)
-
-    return jax.tree_util.tree_map(leaf, tree)
-
-  held, _ = jax.eval_shape(workload.init_model_fn, key)
-  size = sum(x.size * x.dtype.itemsize for x in jax.tree_util.tree_leaves(held))
-  state = jax.eval_shape(transformation.init, held)
+  count = jax.device_count() if has_axis else 1
   lead = (count,) if has_axis else ()
-  model, opt_state = shaped(held, lead), shaped(state, lead)
-  step = devices.compile_step(
+  model = _shaped(params, lead)
+  opt_state = _shaped(jax.eval_shape(transformation.init, params), lead)
+  step: Any = devices.compile_step(
     train_step(
       loss_in_training(workload, None, 0.0),
       transformation,
-      lambda state, held: chosen.optimizer.gradient_point(state.inner, held),
+      lambda state, model: chosen.optimizer.gradient_point(state.inner, model),
     )
   )
-  batch = shaped(workload.batch, lead, count if has_axis else 1)
+  batch = _shaped(workload.batch, lead, count)
+  key = jax.ShapeDtypeStruct((2,), np.uint32)
   reset = ModelReset(
     devices,
-    role_in(chosen.optimizer.roles(held)),
+    role_in(chosen.optimizer.roles(params)),
     lambda params: transformation.init(params).inner,
     Model(model, None, opt_state.inner),
   )
-  jitted: Any = step
-  compiled = jitted.lower(model, None, opt_state, batch, key).compile()
-  cells = [size]
-  programs: Any = (compiled, reset._programs.reset)
-  for program in programs:
-    plan = program.memory_analysis()
-    given = plan.argument_size_in_bytes
-    made = plan.output_size_in_bytes - plan.alias_size_in_bytes
-    cells += [given, given + made + plan.temp_size_in_bytes]
-  return [f'{cell / 1e9:.4g}' for cell in cells]
+  compiled = step.lower(model, None, opt_state, batch, key).compile()
+  return compiled, reset._programs.reset
+
+
+def _shaped(tree: Any, lead: tuple[int, ...], parts: int = 1) -> Any:
+  """Shapes in the place of arrays, with more axes before the first.
+
+  Args:
+    tree: of arrays.
+    lead: sizes of the new axes.
+    parts: into how many the first axis that is there is divided.
+  """
+
+  def shaped(leaf: Any) -> Any:
+    shape = leaf.shape
+    if parts > 1:
+      shape = (shape[0] // parts, *shape[1:])
+    return jax.ShapeDtypeStruct((*lead, *shape), leaf.dtype)
+
+  return jax.tree_util.tree_map(shaped, tree)
 
 
 def memory_table(names: Sequence[str]) -> str:
@@ -341,12 +357,12 @@ def memory_table(names: Sequence[str]) -> str:
   return '\n'.join(lines)
 
 
-def table(found: dict[str, dict[str, list[float]]]) -> str:
+def table(runs: dict[str, Figures]) -> str:
   """A Markdown table: a row per figure, a column per run."""
-  figures = list(dict.fromkeys(f for run in found.values() for f in run))
-  lines = [f'| | {" | ".join(found)} |', f'|---|{"---:|" * len(found)}']
+  figures = list(dict.fromkeys(f for run in runs.values() for f in run))
+  lines = [f'| | {" | ".join(runs)} |', f'|---|{"---:|" * len(runs)}']
   for figure in figures:
-    cells = [_cell(run.get(figure)) for run in found.values()]
+    cells = [_cell(run.get(figure)) for run in runs.values()]
     lines.append(f'| {figure} | {" | ".join(cells)} |')
   return '\n'.join(lines)
 
@@ -398,9 +414,9 @@ def report(
   """Measures and prints; saves the figures where a file is given."""
   saved: dict[str, Any] = {'versions': versions(), 'figures': {}}
   for name, make in makers.items():
-    found = measure(make, pairs, rounds, with_muon)
-    saved['figures'][name] = found
-    print(f'## {name}\n\n{table(found)}\n', flush=True)
+    figures = measure(make, pairs, rounds, with_muon)
+    saved['figures'][name] = figures
+    print(f'## {name}\n\n{table(figures)}\n', flush=True)
   print(', '.join(f'{k} {v}' for k, v in saved['versions'].items()))
   if out:
     files.write_json(out, saved)
