@@ -17,7 +17,7 @@ from .tracks import JOINS, MOVES, distinct, stretched
 from .values import Level, Value, makes_weights, untracked
 
 # Equations whose output has the axes of an input; `rev` only turns some round.
-ELEMENTWISE = set(
+ELEMENTWISE = frozenset(
   'abs add add_any atan2 cbrt ceil clamp convert_element_type copy copy_p cos '
   'cosh div erf erf_inv erfc exp exp2 expm1 floor integer_pow '
   'layout_constraint log log1p logistic max mesh_cast min mul name neg '
@@ -25,10 +25,10 @@ ELEMENTWISE = set(
   'reduce_precision rem rev round rsqrt select_n sharding_constraint sign sin '
   'sinh sqrt square stop_gradient sub tan tanh'.split()
 )
-_SUMS = {'add', 'add_any', 'sub'}
+_SUMS = ('add', 'add_any', 'sub')
 
 
-def combined(
+def elementwise(
   tallies: Tallies, equation: Any, inputs: Sequence[Value]
 ) -> list[Value]:
   """The value of an elementwise operation's output."""
@@ -37,7 +37,7 @@ def combined(
   is_comparison = name == 'convert_element_type' and inputs[0].is_comparison
   is_weights = makes_weights(equation, inputs)
   if level >= Level.CONSTANT or sum(v.level > 0 for v in inputs) > 1:
-    tallies.combine(inputs)
+    tallies.note_combined(inputs)
   if level == Level.DATA:
     return [Value((), level, is_comparison, is_weights)]
   is_pure = level <= Level.PARAMETER
@@ -60,7 +60,7 @@ def combined(
   return [Value(distinct(tracks), level, is_comparison, is_weights)]
 
 
-def moved(
+def movement(
   tallies: Tallies, equation: Any, inputs: Sequence[Value]
 ) -> list[Value]:
   """The values of the outputs of an equation that moves axes, or joins."""
@@ -68,7 +68,7 @@ def moved(
   outputs = untracked(equation, inputs)
   parts = inputs if name in JOINS else inputs[:1]
   if any(v.level == Level.DATA for v in parts):
-    tallies.combine(inputs)
+    tallies.note_combined(inputs)
     return outputs
   if not any(v.tracks for v in parts):
     return outputs

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .lookups import chosen_by_code
+from .lookups import rows_by_code
 from .matrices import given_by, note_matrix, note_product
 from .tallies import Tallies, Use
 from .tracks import (
@@ -71,25 +71,26 @@ class _Dot(NamedTuple):
 def dot_general(
   tallies: Tallies, equation: Any, inputs: Sequence[Value]
 ) -> list[Value]:
+  """A layer, a product of two parameters, or rows chosen by a code."""
   dot = _dot(equation, inputs)
   products: list[Track] = []
   given: list[Track] = []
-  chosen: list[Track] = []
+  rows: list[Track] = []
   for side, value in enumerate(inputs):
     for track in value.given:
       given += dot.given(tallies, track, side)
     for track in value.tracks:
       after = dot.product(track, side)
       if inputs[1 - side].is_comparison and dot.contracted[side]:
-        chosen += chosen_by_code(tallies, track, after)
+        rows += rows_by_code(tallies, track, after)
       elif _is_sum_of_chosen(tallies, track, dot.contracted[side]):
-        chosen.append(beside(track, after))
+        rows.append(beside(track, after))
       elif track.leaf not in dot.on_both:
         use = _use(tallies, dot, track, side)
         given += given_by(tallies, use, after.dims)
         products.append(after)
-  if chosen:
-    return [Value(tuple(chosen), Level.PARAMETER)]
+  if rows:
+    return [Value(tuple(rows), Level.PARAMETER)]
   if dot.on_both:
     # A parameter with itself is no layer: a norm, or a regulariser.
     return [Value(level=max(v.level for v in inputs))]
@@ -158,6 +159,7 @@ def ragged_dot(
 def ragged_dot_general(
   tallies: Tallies, equation: Any, inputs: Sequence[Value]
 ) -> list[Value]:
+  """The same, with axes in any order."""
   numbers = equation.params['ragged_dot_dimension_numbers']
   (_, contracted), (_, batch) = numbers.dot_dimension_numbers
   stacked = [*batch, *numbers.rhs_group_dimensions]
@@ -172,7 +174,7 @@ def _ragged(
   stacked: Sequence[int],
 ) -> list[Value]:
   rows = max(equation.invars[0].aval.shape)
-  tallies.combine(inputs[:1])
+  tallies.note_combined(inputs[:1])
   for track in inputs[1].tracks:
     roles = _roles(track, contracted, stacked)
     note_matrix(tallies, equation, track, roles, rows)
@@ -193,8 +195,9 @@ def _roles(
 def convolution(
   tallies: Tallies, equation: Any, inputs: Sequence[Value]
 ) -> list[Value]:
+  """An image and a kernel."""
   image, kernel = inputs
-  tallies.combine([image])
+  tallies.note_combined([image])
   given: list[Track] = []
   for track in image.given:
     given += tallies.outputs.after_convolution(equation, track)

@@ -19,6 +19,7 @@ from .values import Level, Value
 def gather(
   tallies: Tallies, equation: Any, inputs: Sequence[Value]
 ) -> list[Value]:
+  """Slices at one index, or at each of an array of them."""
   numbers = equation.params['dimension_numbers']
   sizes = equation.params['slice_sizes']
   operand, indices = (var.aval.shape for var in equation.invars[:2])
@@ -47,6 +48,7 @@ def gather(
 def dynamic_slice(
   tallies: Tallies, equation: Any, inputs: Sequence[Value]
 ) -> list[Value]:
+  """A slice at an index that is computed."""
   sizes = equation.params['slice_sizes']
   for track in inputs[0].tracks:
     _note_taken(tallies, track, sizes)
@@ -56,13 +58,12 @@ def dynamic_slice(
 def fixed_slice(
   tallies: Tallies, equation: Any, inputs: Sequence[Value]
 ) -> list[Value]:
+  """A slice at an index that is written down; no row is looked up by it."""
   sizes = equation.outvars[0].aval.shape
   return [_one_slice(tallies, inputs[0], sizes)]
 
 
-def chosen_by_code(
-  tallies: Tallies, track: Track, product: Track
-) -> list[Track]:
+def rows_by_code(tallies: Tallies, track: Track, product: Track) -> list[Track]:
   """Of rows that are chosen by a one-hot code: of a table, or of a stack.
 
   Args:
@@ -76,8 +77,8 @@ def chosen_by_code(
     tally.is_table = True
     return []
   tally.is_chosen = True
-  chosen = beside(track, product)
-  return [chosen._replace(stacked=track.stacked + product.bound[-1])]
+  row = beside(track, product)
+  return [row._replace(stacked=track.stacked + product.bound[-1])]
 
 
 def _note_taken(tallies: Tallies, track: Track, sizes: Sequence[int]) -> None:

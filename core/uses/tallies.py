@@ -89,7 +89,7 @@ class Tallies:
     """Of the parameter that a track is of."""
     return self._tallies[track.leaf]
 
-  def combine(self, values: Iterable[Value]) -> None:
+  def note_combined(self, values: Iterable[Value]) -> None:
     """Notes that the parameters in these are added or multiplied."""
     for value in values:
       for track in value.tracks:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..forms import Form
 from ..jaxprs import called
-from .combinations import ELEMENTWISE, combined, moved
+from .combinations import ELEMENTWISE, elementwise, movement
 from .layers import convolution, dot_general, ragged_dot, ragged_dot_general
 from .lookups import dynamic_slice, fixed_slice, gather
 from .seeds import SAME_EACH, Seeds, seed, seed_origins
@@ -33,8 +33,8 @@ _RULES: dict[str, _Rule] = {
   'gather': gather,
   'dynamic_slice': dynamic_slice,
   'slice': fixed_slice,
-  **dict.fromkeys(ELEMENTWISE, combined),
-  **dict.fromkeys(MOVES, moved),
+  **dict.fromkeys(ELEMENTWISE, elementwise),
+  **dict.fromkeys(MOVES, movement),
 }
 
 
