@@ -9,10 +9,16 @@ import csv
 import io
 import pathlib
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ..mini_algoperf import files
+
+Run = TypeVar('Run', bound=tuple[Any, ...])
+Rows = Sequence[Mapping[str, str]]
+# The untrained model's loss, and curves: losses, perhaps others.
+Curves = tuple[Any, ...]
 
 
 def read(path: pathlib.Path, columns: Sequence[str]) -> list[dict[str, str]]:
@@ -57,3 +63,35 @@ def append(
     if whole != before:
       out.truncate(len(whole))
     out.write(text.getvalue().encode())
+
+
+def train_missing(
+  log: pathlib.Path,
+  columns: Sequence[str],
+  runs: Iterable[Run],
+  curves_of: Callable[[Run], Curves],
+  is_wanted: Callable[[Run, Rows], bool] = lambda run, rows: True,
+) -> None:
+  """Trains the runs that a log lacks; each adds its row as it ends.
+
+  Args:
+    log: CSV file.
+    columns: first those that name a run, then the untrained model's loss and
+      the curves.
+    runs: each as a tuple of what names it.
+    curves_of: run -> the untrained model's loss, then curves of numbers, the
+      losses first.
+    is_wanted: (run, rows of the log) -> whether a run that is missing is
+      trained.
+  """
+  for run in runs:
+    key, rows = tuple(map(str, run)), read(log, columns)
+    trained = {tuple(row.values())[: len(key)] for row in rows}
+    if key in trained or not is_wanted(run, rows):
+      continue
+    begin = time.monotonic()
+    untrained, *curves = curves_of(run)
+    texts = (' '.join(f'{x:.4f}' for x in curve) for curve in curves)
+    append(log, columns, [[*key, f'{untrained:.4f}', *texts]])
+    seconds = time.monotonic() - begin
+    print(*key, f'{curves[0][-1]:.4f}', f'{seconds:.1f} s', flush=True)

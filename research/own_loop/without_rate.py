@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -38,8 +37,6 @@ from .. import run_logs
 from .networks import LARGER, NETWORKS, Network
 
 LOG = pathlib.Path(__file__).with_name('without_rate.csv')
-KEY = ('network', 'arm', 'number', 'seed')
-FIELDS = (*KEY, 'untrained', 'losses', 'accuracies')
 TESTS = 30  # in a run
 _WARM = 0.02  # share of the run
 PEAKS = (0.0003, 0.001, 0.003, 0.01, 0.03)
@@ -72,9 +69,8 @@ class Run(NamedTuple):
   number: float
   seed: int
 
-  @property
-  def key(self) -> tuple[str, ...]:
-    return tuple(map(str, self))
+
+FIELDS = (*Run._fields, 'untrained', 'losses', 'accuracies')
 
 
 def _of_muon(params: Any) -> Any:
@@ -285,20 +281,11 @@ def train(runs: Sequence[Run], folder: pathlib.Path, log: pathlib.Path) -> None:
   A further seed of a larger network is only trained at the numbers that are
   best with seed 0, which has to be there.
   """
-  for run in runs:
-    rows = run_logs.read(log, FIELDS)
-    if run.key in {tuple(row[name] for name in KEY) for row in rows}:
-      continue
-    if run.network in LARGER and run.seed:
-      from . import rate_tables
+  from . import rate_tables
 
-      if run.number not in rate_tables.best_of_seed_0(rows, run):
-        continue
-    begin = time.monotonic()
-    untrained, losses, accuracies = curves_of(run, folder)
-    text = (
-      ' '.join(f'{x:.4f}' for x in curve) for curve in (losses, accuracies)
-    )
-    run_logs.append(log, FIELDS, [[*run.key, f'{untrained:.4f}', *text]])
-    seconds = time.monotonic() - begin
-    print(*run.key, f'{losses[-1]:.4f}', f'{seconds:.1f} s', flush=True)
+  def is_wanted(run: Run, rows: run_logs.Rows) -> bool:
+    is_further = run.network in LARGER and run.seed > 0
+    return not is_further or run.number in rate_tables.best_of_seed_0(rows, run)
+
+  curves = lambda run: curves_of(run, folder)
+  run_logs.train_missing(log, FIELDS, runs, curves, is_wanted)

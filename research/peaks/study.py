@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import pathlib
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -34,8 +33,6 @@ from ..former import BEFORE_THE_LAW
 from .tasks import TASKS, Task
 
 LOG = pathlib.Path(__file__).with_name('runs.csv')
-KEY = ('task', 'steps', 'arm', 'number', 'seed')
-FIELDS = (*KEY, 'untrained', 'losses')
 LENGTHS = {str(steps): steps for steps in (300, 1500, 6000, 24000, 100000)}
 SHARES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
 PEAKS = (0.0003, 0.001, 0.003, 0.01, 0.03)
@@ -69,9 +66,8 @@ class Run(NamedTuple):
   number: float
   seed: int
 
-  @property
-  def key(self) -> tuple[str, ...]:
-    return tuple(map(str, self))
+
+FIELDS = (*Run._fields, 'untrained', 'losses')
 
 
 def rate_factor(passed: Any, *, is_cosine: bool) -> Any:
@@ -165,14 +161,4 @@ def losses_of(run: Run, folder: pathlib.Path) -> tuple[float, list[float]]:
 
 def train(runs: Sequence[Run], folder: pathlib.Path, log: pathlib.Path) -> None:
   """Trains what the log lacks; each run adds a row as it ends."""
-  rows = run_logs.read(log, FIELDS)
-  trained = {tuple(row[name] for name in KEY) for row in rows}
-  for run in runs:
-    if run.key in trained:
-      continue
-    begin = time.monotonic()
-    untrained, losses = losses_of(run, folder)
-    text = ' '.join(f'{loss:.4f}' for loss in losses)
-    run_logs.append(log, FIELDS, [[*run.key, f'{untrained:.4f}', text]])
-    seconds = time.monotonic() - begin
-    print(*run.key, f'{losses[-1]:.4f}', f'{seconds:.1f} s', flush=True)
+  run_logs.train_missing(log, FIELDS, runs, lambda run: losses_of(run, folder))
