@@ -1,13 +1,13 @@
 """main's submission_runner.py on WMT made smaller, as `real_runner` does it."""
 
-import argparse
 import math
+import pathlib
 import shutil
 
 import pytest
 
 import real_benchmark
-from reset_cycles.research.real_runner import logs, run
+from reset_cycles.research.real_runner import run
 
 pytestmark = real_benchmark.MARKS
 
@@ -21,19 +21,22 @@ def test_a_step_and_its_evaluation(tmp_path, settings, monkeypatch):
   exported = real_benchmark.export(tmp_path / 'exported', settings)
   entries = tmp_path / 'entries'
   shutil.copytree(tmp_path / 'exported' / exported.parent, entries / settings)
-  args = argparse.Namespace(
+  study = run.Study(
     benchmark=root,
     entries=entries,
     out=tmp_path,
+    data=['sentences'],
+    folders={'sentences': pathlib.Path()},
+    seeds=[1],
     clock='counted',
+    target=100.0,
     set_up=True,
-    sentences_folder='',
   )
   # One CPU, as the study has it.
   monkeypatch.delenv('XLA_FLAGS', raising=False)
   monkeypatch.delenv('JAX_NUM_CPU_DEVICES', raising=False)
-  which = logs.Run('sentences', 'counted', settings, 1, 100.0)
-  run.run_entry(args, [which])
+  (which,) = run.runs_of(study, settings)
+  run.run_entry(study, [which])
   trial = tmp_path / '_'.join(map(str, which)) / 'wmt_jax' / 'trial_1'
   (point,) = run.points_of(trial, 'bleu')
   assert point.step == 1
