@@ -217,6 +217,7 @@ class Cycles:
     self._position = Position()
 
   def _init(self, params: Any) -> ClockedState:
+    self._rate_factor = stage.start.rate_factor  # of the run at hand
     """The state of `optimizer` as a run begins."""
     return first_state(params, self._training.begin, self._stage.words)
 
@@ -394,9 +395,12 @@ class Cycles:
     optax.adamw. Without optimizer=, its peak is Muon's. No evaluation moves the
     rate, and after num_steps it stays what it is at the end.
     """
-    return self._stage.plan
+    return self._stage.plan_at(self._rate_factor)
 
   def learning_rate(self, state: Any) -> float:
+
+    Its peaks are those of the run at the last call: a restored state keeps the
+    peaks of its run, and a failure halves them.
     """The learning rate of the step about to be taken; waits for the state."""
     words = np.asarray(jax.device_get(state.opt_state.clock))
     return float(self._rate(words.astype(np.int32)))
@@ -425,7 +429,8 @@ class Cycles:
     self, state: Any, step: int, outcome: Outcome
   ) -> tuple[Any, list[Event]]:
     """The loop's state with what the outcome has in its place; the events."""
-    params, stats, opt_state, _, events, due, run_is_over = outcome
+    params, stats, opt_state, control, events, due, run_is_over = outcome
+    self._rate_factor = control.rate_factor
     before = self._position
     is_over = before.is_over or run_is_over
     self._position = Position(step, due, before.has_begun, is_over)

@@ -32,10 +32,8 @@ class Stage(NamedTuple):
     """Clock and control of a run that begins here; see `words_of`."""
     return words_of(self.start, self.config)
 
-  @property
-  def plan(self) -> Chain:
-    """The chain, at the peaks of the run."""
-    factor = self.start.rate_factor
+  def plan_at(self, factor: float) -> Chain:
+    """The chain, its peaks multiplied by a factor."""
     cycles = []
     for planned in self.config.chain.cycles:
       peak = planned.cycle.peak * factor

@@ -168,8 +168,10 @@ def test_the_peak_is_saved_with_the_state():
   state, _ = loops.train(cycles, state, {}, 0, 3)
   rate = cycles.learning_rate(state)
   assert cycles.schedule(3) == pytest.approx(rate, rel=1e-6)
+  assert later.schedule(3) != pytest.approx(rate, rel=1e-3)
   state, _ = later.before_step(3, state)
   assert later.learning_rate(state) == rate
+  assert later.schedule(3) == pytest.approx(rate, rel=1e-6)
   state, events = later.new_stage(state, num_steps=80, tau=0.0)
   [begun] = [event for event in events if event.kind == 'cycle_start']
   assert begun.numbers['peak_value'] == pytest.approx(

@@ -50,6 +50,8 @@ def test_by_default_a_model_that_is_not_finite_is_replaced():
   ]
   assert events[1].reason == 'loss is not finite'
   assert events[2].numbers['tau'] == 1
+  half = make().schedule(10) / 2
+  assert cycles.schedule(10) == pytest.approx(half) and half > 0
   for leaf in jax.tree_util.tree_leaves(state.params):
     assert np.all(np.isfinite(leaf))
 
