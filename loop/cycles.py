@@ -25,6 +25,7 @@ from ..engine.records import described
 from ..engine.state import Control, RunConfig
 from ..optimizers.clocked import TRANSFORMATION, ClockedState
 from ..optimizers.peaks import RunStart
+from ..optimizers.schedule_free import ScheduleFreeMuon
 from ..schedule_params import ScheduleParams
 from .devices import LoopDevices
 from .events import Event, event_of
@@ -155,9 +156,10 @@ class Cycles:
     Raises:
       ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    is_inside = getattr(optimizer, 'func', optimizer) is schedule_free_muon
+    function = getattr(optimizer, 'func', optimizer)
     must_be = 'None: the cycles have it inside, with a peak that suits it'
-    check(not is_inside, 'optimizer', 'schedule_free_muon', must_be)
+    for own in (schedule_free_muon, ScheduleFreeMuon):
+      check(function is not own, 'optimizer', own.__name__, must_be)
     settings = loop_settings(settings, optimizer, peak, target, tau)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)

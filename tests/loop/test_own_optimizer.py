@@ -207,7 +207,7 @@ def test_a_state_of_other_cycles_has_no_average_here():
   (
     ({'optimizer': ScheduleFreeMuon()}, r'dataclasses.replace\(MUON_LOOP, opt'),
     ({'optimizer': AdamW()}, 'must be one of optax; ScheduleFreeMuon'),
-    ({'optimizer': ScheduleFreeMuon}, 'must be a callable of learning_rate'),
+    ({'optimizer': ScheduleFreeMuon}, 'must be None: the cycles have it'),
     (
       {'optimizer': schedule_free_muon(0.1, matrices=dict.fromkeys)},
       'must be a callable of learning_rate',
