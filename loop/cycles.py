@@ -31,7 +31,7 @@ from .devices import LoopDevices
 from .events import Event, event_of
 from .fresh_models import fresh_models
 from .frozen import frozen_among, without
-from .parameters import parameter_forms
+from .parameters import check_floats, parameter_forms
 from .placement import Placement, first_state, placed
 from .schedule_free import (
   is_average_in,
@@ -186,6 +186,8 @@ class Cycles:
       stage = with_first_peak(stage, rule.peak(start))
     trainer = training(optimizer, params, stage, schedules, is_kept, answers)
     check_precision('make_params', params, trainer.frozen)
+    else_ = 'let frozen= name it, or leave it out of the parameters'
+    check_floats('make_params', params, else_, trainer.frozen)
     inner = jax.eval_shape(trainer.begin, params)
     if optimizer is not None:
       must_be = (
@@ -215,11 +217,11 @@ class Cycles:
 
     # What changes: with a new stage, a restored state, a call.
     self._stage = stage
+    self._rate_factor = stage.start.rate_factor  # of the run at hand
     self._placement: Placement | None = None
     self._position = Position()
 
   def _init(self, params: Any) -> ClockedState:
-    self._rate_factor = stage.start.rate_factor  # of the run at hand
     """The state of `optimizer` as a run begins."""
     return first_state(params, self._training.begin, self._stage.words)
 
@@ -396,13 +398,13 @@ class Cycles:
     the cycles have been given: Cycles(optimizer=optax.adamw, …).schedule is for
     optax.adamw. Without optimizer=, its peak is Muon's. No evaluation moves the
     rate, and after num_steps it stays what it is at the end.
+
+    Its peaks are those of the run at the last call: a restored state keeps the
+    peaks of its run, and a failure halves them.
     """
     return self._stage.plan_at(self._rate_factor)
 
   def learning_rate(self, state: Any) -> float:
-
-    Its peaks are those of the run at the last call: a restored state keeps the
-    peaks of its run, and a failure halves them.
     """The learning rate of the step about to be taken; waits for the state."""
     words = np.asarray(jax.device_get(state.opt_state.clock))
     return float(self._rate(words.astype(np.int32)))

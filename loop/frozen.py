@@ -92,7 +92,8 @@ class Unfrozen(Optimizer):
 
     def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
       rest, state = inner.update(self._rest(grads), state, self._rest(params))
-      return self._with_rest(tree_map(jnp.zeros_like, grads), rest), state
+      # The gradients of integers have a type without numbers.
+      return self._with_rest(tree_map(jnp.zeros_like, params), rest), state
 
     return optax.GradientTransformation(init, update)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
+import jax.numpy as jnp
+from jax.tree_util import keystr, tree_flatten_with_path
+
+from ..core.checks import check
 from ..core.forms import Answer, Form, forms
 from ..core.uses.traced import forms_of_init, forms_of_uses
 from .settings import attempt
@@ -49,3 +53,21 @@ def parameter_forms(
   )
   answers: tuple[Answer, ...] = attempt('matrices', matrices, _MATRICES, ask)
   return answers
+
+
+def check_floats(
+  name: str, params: Any, else_: str, but: Container[str] = frozenset()
+) -> None:
+  """Raises ValueError for a parameter that a step would round, by its path.
+
+  Args:
+    name: of the argument with the parameters.
+    params: tree of jax.ShapeDtypeStruct.
+    else_: what to do with a parameter that is not trained.
+    but: paths of parameters that are not trained.
+  """
+  for path, leaf in tree_flatten_with_path(params)[0]:
+    is_float = jnp.issubdtype(leaf.dtype, jnp.inexact)
+    where, must_be = keystr(path), f'a float; if it is not trained, {else_}'
+    is_right = is_float or where in but
+    check(is_right, f'dtype of {name}{where}', str(leaf.dtype), must_be)

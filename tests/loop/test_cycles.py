@@ -318,6 +318,11 @@ def test_many_steps_at_once_are_those_steps():
       r"dtype of make_params\['w'\]='float16': must be bfloat16, float32 or",
     ),
     ({'has_batch_stats': True}, 'make_params=.*a pair of trees'),
+    (
+      {'make_params': lambda key: {**loops.init(key), 'n': jnp.int32(7)}},
+      r"dtype of make_params\['n'\]='int32': must be a float; if it is not "
+      'trained, let frozen= name it',
+    ),
   ],
 )
 def test_what_cannot_work_is_refused(changes, said):

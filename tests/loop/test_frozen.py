@@ -136,6 +136,30 @@ def test_the_chains_own_optimizer_leaves_what_is_frozen_alone(name, dtype):
   assert_same(leaves(state.opt_state), leaves(other.opt_state))
 
 
+def test_an_integer_that_is_frozen_stays():
+  """Its gradient is of a type without numbers; the rest trains as without."""
+  chain = dataclasses.replace(loops.SWITCHING, optimizer=OWN['muon'])
+  init = lambda key: {**loops.init(key), 'n': jnp.int32(7)}
+  is_kept = lambda path: path == "['n']"
+  cycles = loops.make(chain, make_params=init, frozen=is_kept)
+  alone = loops.make(chain)
+  state, other = loops.start(cycles, init), loops.start(alone)
+  state, _ = cycles.before_step(0, state)
+  other, _ = alone.before_step(0, other)
+  norm = lambda params: jnp.sum(params['hidden']['kernel'] ** 2)
+  grads = jax.grad(norm, allow_int=True)(state.params)
+  assert grads['n'].dtype == jax.dtypes.float0
+  updates, _ = cycles.optimizer.update(grads, state.opt_state, state.params)
+  rest, _ = alone.optimizer.update(
+    jax.grad(norm)(other.params), other.opt_state, other.params
+  )
+  assert (updates.pop('n'), state.params['n']) == (0, 7)
+  assert_same(updates, rest)
+  state, events = cycles.after_evaluation(0, math.nan, math.nan, state)
+  assert events[-2].numbers['tau'] == 1
+  assert (state.params['n'], cycles.eval_params(state)['n']) == (7, 7)
+
+
 def test_the_peak_is_that_of_what_is_trained():
   """A body a hundred times as large changes nothing while it is frozen."""
 
