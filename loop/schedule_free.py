@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,9 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.tree_util import (
-  keystr,
   tree_flatten,
-  tree_flatten_with_path,
   tree_leaves,
   tree_map,
   tree_unflatten,
@@ -38,11 +38,18 @@ from ..optimizers.precise import (
 )
 from ..optimizers.schedule_free import ScheduleFreeMuon
 from ..optimizers.step import Step
-from .parameters import OfPath, parameter_forms
+from .parameters import OfPath, check_floats, parameter_forms
+from .settings import attempt
 
 # The numbers of the setting in force.
 _OPTIMIZER = ScheduleFreeMuon()
 _PEAK = SpectralPeak()
+# What stands between a user's line and `init`.
+_LIBRARIES = (__name__.partition('.')[0], *('equinox', 'flax', 'jax', 'optax'))
+_OF_LOOP = (
+  'those that the loop trains, as a tree like that given to init; of a model '
+  'of nnx, nnx.state(model, nnx.Param)'
+)
 
 
 class ScheduleFreeState(NamedTuple):
@@ -93,11 +100,13 @@ def schedule_free_muon(
       None: then `init` takes a constant rate from the spectral size of the
       parameters, by `SpectralPeak`, and the state keeps it. Where all matrices
       are 0 it is that of a size of 1. A rate and a schedule may be injected by
-      `optax.inject_hyperparams`, with `matrices` and `loss_fn` as static_args.
+      `optax.inject_hyperparams`.
     num_steps: steps of the run, of which a long one takes a smaller rate; only
       where no learning_rate is given. None: not known.
     optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1), which
-      the rate multiplies twice; see there.
+      the rate multiplies twice; see there. A restored state goes on
+      with the numbers at hand: with another one_minus_beta1 the next update
+      moves y, and x goes on from where it was.
     matrices: see `Cycles`. The paths are those of the parameters that the
       transformation is given.
     loss_fn: see `Cycles`. Its trace tells what each parameter is. Without it,
@@ -115,7 +124,9 @@ def schedule_free_muon(
   Sources: see `Averaged`, `Muon` and `SpectralPeak`.
   """
   _check_arguments(learning_rate, num_steps, optimizer)
+  matrices, loss_fn = map(_function_in, (matrices, loss_fn))
   at_gradient = AtGradient(optimizer)
+  b1 = at_gradient.b1
 
   @functools.lru_cache(maxsize=8)
   def answers_of(structure: Any, shapes: Sequence[Any]) -> tuple[Answer, ...]:
@@ -130,9 +141,10 @@ def schedule_free_muon(
     _check_not_shapes(params)
     shapes, answers = _shapes_of(params), forms_of(params)
     check_precision('params', shapes)
-    _check_trainable(shapes)
+    check_floats('params', shapes, 'leave it out, as by optax.masked')
     if guess := guess_among(answers, shapes):
-      warnings.warn(f'{guess} (matrices=… or loss_fn=… tell it)', stacklevel=2)
+      text = f'{guess} (matrices=… or loss_fn=… tell it)'
+      warnings.warn(text, stacklevel=_level_of_user())
     forms = tuple(answer.form for answer in answers)
     peak = None
     if learning_rate is None:
@@ -143,9 +155,9 @@ def schedule_free_muon(
     wide = widened(params)
     step = Step(jnp.float32(0), forms=forms)
     inner, t, total, z = at_gradient.build(step).init(wide)
-    b1 = jnp.float32(1.0 - optimizer.one_minus_beta1)
     copies = coarse_of(params, wide)
-    return ScheduleFreeState(b1, total, t, inner, z, jnp.int32(0), peak, copies)
+    share, count = jnp.float32(b1), jnp.int32(0)
+    return ScheduleFreeState(share, total, t, inner, z, count, peak, copies)
 
   def update(
     updates: Any, state: Any, params: Any = None, **unused: Any
@@ -159,13 +171,15 @@ def schedule_free_muon(
     before = AveragedState(
       state.base_optimizer_state, state.step_count, state.weight_sum, state.z
     )
-    y = in_float32(state.copies, params)
+    given = in_float32(state.copies, params)
+    y = tree_map(functools.partial(_moved, state.b1, b1), given, state.z)
     steps, after = at_gradient.build(step).update(widened(updates), before, y)
     new = tree_map(jnp.add, y, steps)
+    steps = tree_map(lambda s, y, old: s + (y - old), steps, y, given)
     changes = tree_map(change, params, new, steps)
     as_params = lambda p, step: step.astype(p.dtype) if is_coarse(p) else step
     return tree_map(as_params, params, changes), ScheduleFreeState(
-      b1=state.b1,
+      b1=jnp.full_like(state.b1, b1),
       weight_sum=after.weight_sum,
       step_count=after.count,
       base_optimizer_state=after.inner,
@@ -186,16 +200,22 @@ def schedule_free_eval_params(opt_state: Any, params: Any) -> Any:
   without an average, as under `optax.masked`, stay as they are.
 
   Args:
-    opt_state: of `schedule_free_muon`, or of a transformation around it.
-    params: those of the loop, y.
+    opt_state: of `schedule_free_muon`, or of a transformation around it; of
+      nnx, `optimizer.opt_state`.
+    params: those of the loop, y; of nnx, `nnx.state(model, nnx.Param)`.
 
   Returns:
-    A tree like params, in their types.
+    A tree like params, in their types; of nnx, with arrays in the place of
+    variables, for `nnx.update(model, …)`.
 
   Raises:
-    ValueError: if no such state is in it, or those of several models are.
+    ValueError: if no such state is in it, or those of several models are; for
+      parameters of another structure, such as a model of nnx.
   """
-  must_be = "one with a state of schedule_free_muon's init in it"
+  must_be = (
+    "one with a state of schedule_free_muon's init in it; of an nnx.Optimizer, "
+    'optimizer.opt_state'
+  )
   has_state = bool(_states_in(opt_state))
   check(has_state, 'opt_state', type(opt_state).__name__, must_be)
   return with_averages(opt_state, params)
@@ -231,7 +251,22 @@ def _is_state(node: Any) -> bool:
 
 def _is_variable(node: Any) -> bool:
   """Whether it is one of nnx, with an array in it."""
-  return hasattr(node, 'get_raw_value')
+  return hasattr(node, 'get_raw_value') or hasattr(node, 'raw_value')
+
+
+def _bare(tree: Any) -> Any:
+  """A tree without the variables of nnx around its arrays.
+
+  A variable of an optimizer may hold that of a parameter.
+  """
+
+  def bare(node: Any) -> Any:
+    while _is_variable(node):
+      get = getattr(node, 'get_raw_value', None)  # None in older versions
+      node = get() if get else node.raw_value
+    return node
+
+  return tree_map(bare, tree, is_leaf=_is_variable)
 
 
 def _evaluated(state: Any, params: Any) -> Any:
@@ -242,13 +277,70 @@ def _evaluated(state: Any, params: Any) -> Any:
   nothing = tree_map(lambda _: optax.MaskedNode(), state.z)  # as in optax's
   copies = getattr(state, 'copies', nothing)
 
+  b1, z, copies, params = _bare((state.b1, state.z, copies, params))
+
   def average(z: Any, copy: Any, y: Any) -> Any:
     if is_masked(z):
       return y
     wide = y if is_masked(copy) else in_float32(copy, y)
-    return average_at(state.b1, wide, z).astype(y.dtype)
+    return average_at(b1, wide, z).astype(y.dtype)
 
-  return tree_map(average, state.z, copies, params, is_leaf=is_masked)
+  averages = functools.partial(tree_map, average, z, copies, is_leaf=is_masked)
+  return attempt('params', params, _OF_LOOP, averages)
+
+
+def _moved(old: Any, new: float, y: Any, z: Any) -> Any:
+  """The y of a new share of x, where y had an old one; x and z stay.
+
+  A state may have been saved under another share: see `schedule_free_muon`.
+  """
+  moved = new * average_at(old, y, z) + (1.0 - new) * z
+  return jnp.where(old == jnp.float32(new), y, moved)
+
+
+class _Function(NamedTuple):
+  """A function that nobody calls by mistake."""
+
+  function: Any
+
+
+def _function_in(argument: Any) -> Any:
+  return argument.function if isinstance(argument, _Function) else argument
+
+
+class _Signature(inspect.Signature):
+  """Wraps the functions that are no schedules of the step.
+
+  optax.inject_hyperparams calls every function that it binds with the step,
+  unless static_args name it. It does not call these.
+  """
+
+  def bind(self, *args: Any, **kwargs: Any) -> inspect.BoundArguments:
+    bound = super().bind(*args, **kwargs)
+    for name in ('matrices', 'loss_fn'):
+      if callable(bound.arguments.get(name)):
+        bound.arguments[name] = _Function(bound.arguments[name])
+    return bound
+
+
+_SIGNATURE = inspect.signature(schedule_free_muon)
+vars(schedule_free_muon)['__signature__'] = _Signature(
+  [*_SIGNATURE.parameters.values()],
+  return_annotation=_SIGNATURE.return_annotation,
+)
+
+
+def _level_of_user() -> int:
+  """The stacklevel of a warning at the line that has called a library."""
+  level, frame = 1, sys._getframe(1)
+  while frame.f_back and _package_of(frame) in _LIBRARIES:
+    level, frame = level + 1, frame.f_back
+  return level
+
+
+def _package_of(frame: Any) -> str:
+  name: str = frame.f_globals.get('__name__', '')
+  return name.partition('.')[0]
 
 
 def _check_arguments(
@@ -285,14 +377,6 @@ def _value(number: Any) -> Any:
   return number.item() if is_array and number.shape == () else number
 
 
-def _check_trainable(shapes: Any) -> None:
-  """Raises ValueError for a parameter that a step would round."""
-  for path, leaf in tree_flatten_with_path(shapes)[0]:
-    must_be = 'a float: leave what is not trained out, as by optax.masked'
-    is_float = jnp.issubdtype(leaf.dtype, jnp.inexact)
-    check(is_float, f'dtype of params{keystr(path)}', str(leaf.dtype), must_be)
-
-
 def _check_not_shapes(params: Any) -> None:
   """Raises ValueError for shapes alone, which have no values to begin with."""
   for leaf in tree_leaves(params):
@@ -312,11 +396,7 @@ def _shapes_of(params: Any) -> Any:
     check(hasattr(leaf, 'dtype'), 'a leaf of params', leaf, must_be)
     return jax.ShapeDtypeStruct(jnp.shape(leaf), leaf.dtype)
 
-  def bare(node: Any) -> Any:
-    array = node.get_raw_value() if _is_variable(node) else node
-    return tree_map(shape, array)
-
-  return tree_map(bare, params, is_leaf=_is_variable)
+  return tree_map(shape, _bare(params))
 
 
 def _peak_of(params: Any, forms: tuple[Form, ...], num_steps: Any) -> jax.Array:

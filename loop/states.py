@@ -129,7 +129,10 @@ def types_of(params: Any) -> list[Any]:
 
 def check_optimizer(opt_state: Any, like: Any) -> None:
   """Raises ValueError if the leaves of a state are not those of another one."""
-  must_be = "of these cycles' optimizer, as optimizer.init makes it"
+  must_be = (
+    "of these cycles' optimizer, as optimizer.init makes it; of an "
+    'nnx.Optimizer, nnx.as_pure(optimizer.opt_state)'
+  )
   paths, expected = (
     [keystr(path) for path, _ in tree_flatten_with_path(state)[0]]
     for state in (opt_state, like)

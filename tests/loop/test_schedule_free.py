@@ -13,16 +13,17 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from helpers import loops
 from helpers.trees import assert_close, assert_same, host
-from reset_cycles import schedule_free_eval_params, schedule_free_muon
+from reset_cycles import (
+  ScheduleFreeMuon,
+  schedule_free_eval_params,
+  schedule_free_muon,
+)
 from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.loop import ScheduleFreeState
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import Averaged
 from reset_cycles.optimizers.peaks import SpectralPeak
-from reset_cycles.optimizers.schedule_free import (
-  ScheduleFreeAdamW,
-  ScheduleFreeMuon,
-)
+from reset_cycles.optimizers.schedule_free import ScheduleFreeAdamW
 from reset_cycles.optimizers.step import Step
 from reset_cycles.schedule_params import MUON
 
@@ -191,7 +192,8 @@ def test_wrong_arguments_are_refused(arguments, message):
     (
       muon,
       {'n': jnp.int32(7), 'w': jnp.ones((2, 3))},
-      r"dtype of params\['n'\]='int32': must be a float: leave what is not",
+      r"dtype of params\['n'\]='int32': must be a float; if it is not trained, "
+      'leave it out, as by optax.masked',
     ),
     (
       muon,
@@ -238,8 +240,15 @@ def test_an_update_needs_the_parameters():
 
 
 def test_a_guess_is_a_warning_and_a_trace_is_no_guess():
-  with pytest.warns(UserWarning, match=r"the form of \['w'\] \(matrices=…"):
-    schedule_free_muon().init(arrays(START))
+  params, said = arrays(START), r"the form of \['w'\] \(matrices=…"
+  begin = functools.partial(TrainState.create, apply_fn=None, params=params)
+  with pytest.warns(UserWarning, match=said) as found:
+    schedule_free_muon().init(params)
+    optax.chain(optax.identity(), schedule_free_muon()).init(params)
+    begin(tx=schedule_free_muon())
+    jax.jit(schedule_free_muon().init)(params)
+  # Each names the line here, not that of a library which has called init.
+  assert [warning.filename for warning in found] == [__file__] * 4
   # loss_of adds a matrix's outputs, so that w is told, and b is.
   traced = schedule_free_muon(0.05, loss_fn=loss_of)
   assert_same(trained(traced)[0], bare()[0])
@@ -261,11 +270,10 @@ def test_a_table_by_name_is_no_matrix():
   assert inner.nu['embedding'].shape == (3, 2)
 
 
-def injected(rate, **static):
-  make = optax.inject_hyperparams(
-    schedule_free_muon, static_args=('matrices', 'loss_fn')
-  )
-  return make(rate, **static, matrices=FORMS)
+def injected(rate, static_args=()):
+  """Without static_args, optax takes other functions for schedules."""
+  make = optax.inject_hyperparams(schedule_free_muon, static_args=static_args)
+  return make(rate, matrices=FORMS)
 
 
 WRAPPERS = {
@@ -276,6 +284,7 @@ WRAPPERS = {
     {'all': muon(0.05)}, {'b': 'all', 'w': 'all'}
   ),
   'inject_hyperparams': lambda: injected(0.05),
+  'static functions': lambda: injected(0.05, ('matrices', 'loss_fn')),
   'injected schedule': lambda: injected(optax.constant_schedule(0.05)),
   'apply_if_finite': lambda: optax.apply_if_finite(muon(0.05), 2),
 }
@@ -313,9 +322,9 @@ def test_an_injected_rate_is_changed_between_steps():
   state.hyperparams['learning_rate'] = jnp.float32(0.0)
   updates, _ = tx.update(grad_of(params), state, params)
   assert_same(updates, map_(np.zeros_like, START))
-  with_peak = optax.inject_hyperparams(
-    schedule_free_muon, static_args=('matrices', 'loss_fn')
-  )(num_steps=4800, matrices=FORMS)
+  with_peak = optax.inject_hyperparams(schedule_free_muon)(
+    num_steps=4800, loss_fn=loss_of
+  )
   state = with_peak.init(params)
   np.testing.assert_allclose(state.inner_state.peak, 0.04 * SIZE, rtol=1e-6)
 
@@ -399,6 +408,30 @@ def test_a_saved_run_goes_on(tmp_path):
   assert_same(restored, trained(tx, steps=6))
 
 
+def test_with_another_share_the_average_goes_on():
+  """As where a run is restored into other numbers: y moves, x does not."""
+  params, state = trained(muon(0.05), steps=3)
+  x, z = host((schedule_free_eval_params(state, params), state.z))
+  between = lambda share, ours, others: map_(
+    lambda x, z: share * x + (1 - share) * z, ours, others
+  )
+  assert_close(params, between(0.7, x, z))
+  other = ScheduleFreeMuon(one_minus_beta1=0.1)
+  update = jax.jit(muon(0.0, optimizer=other).update)
+  updates, state = update(grad_of(params), state, params)
+  params = optax.apply_updates(params, updates)
+  assert state.b1 == np.float32(0.9)
+  assert_close(params, between(0.9, x, z))
+  assert_close(schedule_free_eval_params(state, params), x)
+  before = float(state.weight_sum)
+  update = jax.jit(muon(0.05, optimizer=other).update)
+  updates, state = update(grad_of(params), state, params)
+  params, z = optax.apply_updates(params, updates), state.z
+  share = before / float(state.weight_sum)
+  assert share == pytest.approx((1 + 4 + 9) / (1 + 4 + 9 + 16))
+  assert_close(schedule_free_eval_params(state, params), between(share, x, z))
+
+
 def test_optax_tells_what_belongs_to_the_parameters():
   """As for the sharding of a state."""
   if not hasattr(optax, 'tree'):
@@ -437,9 +470,17 @@ def test_nnx_optimizer():
     nnx.jit(lambda net, opt: opt.update(net, nnx.grad(loss)(net)))(
       net, optimizer
     )
-  state = nnx.as_pure((optimizer.opt_state, nnx.state(net, nnx.Param)))
-  y, x = dict(state[1]), dict(schedule_free_eval_params(*state))
-  assert_close((y, x), bare(), rtol=1e-5, atol=1e-6)
+  params, opt_state = nnx.state(net, nnx.Param), optimizer.opt_state
+  y = dict(nnx.as_pure(params))
+  for given in ((opt_state, params), nnx.as_pure((opt_state, params))):
+    x = schedule_free_eval_params(*given)
+    assert_close((y, dict(x)), bare(), rtol=1e-5, atol=1e-6)
+  with pytest.raises(ValueError, match=r'params=.*nnx.state\(model, nnx.Param'):
+    schedule_free_eval_params(opt_state, net)
+  with pytest.raises(ValueError, match='of an nnx.Optimizer, optimizer.opt_st'):
+    schedule_free_eval_params(nnx.state(optimizer), params)
+  nnx.update(net, x)
+  np.testing.assert_array_equal(net.w[...], x['w'])
 
 
 @pytest.mark.skipif(
