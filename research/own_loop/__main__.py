@@ -77,33 +77,46 @@ def train(
 @own_loop.command(cls=Command)
 @option('log', 'CSV file. Default: without_rate.csv of the project.', FILE)
 def tables(log: pathlib.Path | None) -> None:
-  """Prints the tables of the runs without a rate."""
+  """Prints the tables of the runs without a rate, and of the times."""
   with errors.ended_by_signals(), errors.setup_phase():
     from .. import run_logs
-    from . import rate_tables, without_rate
+    from . import rate_tables, step_times, without_rate
 
     rows = run_logs.read(log or without_rate.LOG, without_rate.FIELDS)
-  print(f'{rate_tables.table(rows)}\n\n{rate_tables.summary(rows)}')
+    timed = run_logs.read(step_times.LOG, step_times.FIELDS)
+  print(f'{rate_tables.table(rows)}\n\n{rate_tables.summary(rows)}\n')
+  print(f'{step_times.grid_table(timed)}\n\n{step_times.network_table(timed)}')
 
 
 @own_loop.command(cls=Command)
 @option('rounds', 'Steps of each arm, in turn.', COUNT, default=60)
 @option('networks', 'Such as mlp,cifar. Default: all that need no data.')
 @option('real_data', 'Folder of CIFAR-10, Multi30k, Tox21; OWN_LOOP.md.', PATH)
+@option('log', 'CSV file. Default: step_times.csv of the project.', PATH)
 def times(
-  rounds: int, networks: str | None, real_data: pathlib.Path | None
+  rounds: int,
+  networks: str | None,
+  real_data: pathlib.Path | None,
+  log: pathlib.Path | None,
 ) -> None:
-  """Measures what a step costs beside AdamW, by batch and width."""
+  """Measures what a step costs beside AdamW's, by batch and width, on a CPU.
+
+  Each network adds its rows to the log; what the log has is not timed again.
+  """
   with errors.ended_by_signals(), errors.setup_phase():
+    from .. import run_logs
     from . import step_times
+    from .networks import LARGER
 
     known = [*step_times.GRID, *step_times.NETWORKS]
     names = flags.read_names('--networks', networks, known)
     if networks is None:
-      names = [*step_times.GRID]
-    if real_data is None and set(names) - set(step_times.GRID):
+      names = [*step_times.GRID, 'cnn']
+    if real_data is None and set(names) & set(LARGER):
       raise ValueError('--real_data is missing; the networks need its folder.')
-  print(step_times.table(names, rounds, real_data or pathlib.Path()))
+    file = files.check_file(log or step_times.LOG)
+    run_logs.read(file, step_times.FIELDS)
+  step_times.measure(names, rounds, real_data or pathlib.Path(), file)
 
 
 if __name__ == '__main__':

@@ -1,7 +1,7 @@
-"""What a step of `schedule_free_muon` costs beside AdamW's.
+"""What a step of `schedule_free_muon` costs beside AdamW's, on a CPU.
 
-Arms take turns in one process, and each step is waited for. Of a figure the
-median is printed, and in brackets its quartiles.
+Arms take turns in one process. Seconds are those of the processor, in all
+threads: those for which other programs have it do not count.
 """
 
 from __future__ import annotations
@@ -9,25 +9,32 @@ from __future__ import annotations
 import functools
 import pathlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from ... import State
-from .. import small
+from .. import run_logs, small
 from .networks import LARGER, Network, classes
 from .without_rate import network_of, one_step, transformation
 
-ARMS = ('adamw', 'schedule_free', 'optax_muon', 'ours')
-NETWORKS = LARGER
-# Two hidden layers between 64 inputs and 10 classes: (width, batch).
+LOG = pathlib.Path(__file__).with_name('step_times.csv')
+KEY = ('network', 'arm')
+# Steps of each arm; the median of AdamW's milliseconds; of the ratio to AdamW's
+# step in the same round the quartiles.
+FIELDS = (*KEY, 'rounds', 'adamw_ms', 'low', 'middle', 'high')
+ARMS: tuple[str, ...] = ('ours', 'schedule_free', 'optax_muon')
+# Two hidden layers between 64 inputs and 10 classes: (width, batch). Of their
+# arms only `ours` is timed.
+WIDTHS, BATCHES = (32, 128, 512, 1024), (32, 128, 512, 2048)
 GRID = {
   f'dense_{width}_{batch}': (width, batch)
-  for width in (64, 256, 1024)
-  for batch in (32, 512)
+  for width in WIDTHS
+  for batch in BATCHES
 }
+NETWORKS = ('cnn', *LARGER)
 _WARM_UP = 3
 
 
@@ -52,10 +59,12 @@ def _always(value: Any) -> Callable[[Any], Any]:
   return lambda _: value
 
 
-def seconds_of(network: Network, rounds: int) -> dict[str, np.ndarray]:
+def seconds_of(
+  network: Network, arms: Sequence[str], rounds: int
+) -> dict[str, np.ndarray]:
   """Seconds of each step, by arm: shape=(rounds,)."""
   steps: dict[str, Callable[[], Any]] = {}
-  for arm in ARMS:
+  for arm in arms:
     tx = transformation(arm, 1e-3, network)
     step = jax.jit(one_step(network, _always(tx)))
     params = network.init(jax.random.PRNGKey(0))
@@ -66,36 +75,84 @@ def seconds_of(network: Network, rounds: int) -> dict[str, np.ndarray]:
       return jax.block_until_ready(held[0])
 
     steps[arm] = take
-  found: dict[str, list[float]] = {arm: [] for arm in ARMS}
+  found: dict[str, list[float]] = {arm: [] for arm in arms}
   for i in range(_WARM_UP + rounds):
-    for arm in ARMS if i % 2 else ARMS[::-1]:
-      begin = time.perf_counter()
+    for arm in arms if i % 2 else arms[::-1]:
+      begin = time.process_time()
       steps[arm]()
       if i >= _WARM_UP:
-        found[arm].append(time.perf_counter() - begin)
+        found[arm].append(time.process_time() - begin)
   return {arm: np.asarray(times) for arm, times in found.items()}
 
 
-def row_of(name: str, seconds: dict[str, np.ndarray]) -> str:
-  """A line: AdamW's milliseconds, and the ratio of each other arm's to it."""
+def rows_of(name: str, seconds: Mapping[str, np.ndarray]) -> list[list[str]]:
+  """Rows of the log, of what `seconds_of` gives: one for each arm but AdamW."""
   base = seconds['adamw']
-  cells = [name, f'{1e3 * np.median(base):.2f}']
-  for arm in ARMS[1:]:
-    low, middle, high = np.percentile(seconds[arm] / base, (25, 50, 75))
-    cells.append(f'{middle:.2f} ({low:.2f} to {high:.2f})')
-  return f'| {" | ".join(cells)} |'
+  rows = []
+  for arm, found in seconds.items():
+    if arm != 'adamw':
+      quartiles = np.percentile(found / base, (25, 50, 75))
+      numbers = (1e3 * np.median(base), *quartiles)
+      cells = (f'{number:.3f}' for number in numbers)
+      rows.append([name, arm, str(len(base)), *cells])
+  return rows
 
 
-def table(names: Sequence[str], rounds: int, folder: pathlib.Path) -> str:
-  """A row for each network, in Markdown."""
+def measure(
+  names: Sequence[str], rounds: int, folder: pathlib.Path, log: pathlib.Path
+) -> None:
+  """Times what the log lacks; each network adds its rows as it ends."""
+  for name in names:
+    if name in {row['network'] for row in run_logs.read(log, FIELDS)}:
+      continue
+    make = functools.partial(network_of, name, folder)
+    arms = ARMS
+    if name in GRID:
+      make, arms = functools.partial(dense, *GRID[name]), ARMS[:1]
+    rows = rows_of(name, seconds_of(make(), ('adamw', *arms), rounds))
+    run_logs.append(log, FIELDS, rows)
+    for row in rows:
+      print(*row, flush=True)
+
+
+def _cell(row: Mapping[str, str]) -> str:
+  low, middle, high = (
+    f'{float(row[name]):.2f}' for name in ('low', 'middle', 'high')
+  )
+  return f'{middle} ({low} to {high})'
+
+
+def grid_table(rows: Sequence[Mapping[str, str]]) -> str:
+  """The ratio to AdamW's step: a row for each width, a column for each batch.
+
+  Returns:
+    Markdown; before each ratio are AdamW's milliseconds. What the log lacks is
+    empty.
+  """
+  of_name = {row['network']: row for row in rows}
+  heads = [f'batch {batch}' for batch in BATCHES]
+  lines = [f'| width | {" | ".join(heads)} |', f'|---|{"---|" * len(heads)}']
+  for width in WIDTHS:
+    found = [of_name.get(f'dense_{width}_{batch}') for batch in BATCHES]
+    cells = [
+      f'{float(row["adamw_ms"]):.2f} ms, {_cell(row)}' if row else ''
+      for row in found
+    ]
+    lines.append(f'| {width} | {" | ".join(cells)} |')
+  return '\n'.join(lines)
+
+
+def network_table(rows: Sequence[Mapping[str, str]]) -> str:
+  """The ratios to AdamW's step on `NETWORKS`, in Markdown."""
   lines = [
-    "| network | AdamW, ms | Schedule-Free AdamW | optax's Muon "
-    '| `schedule_free_muon` |',
+    '| network | AdamW, ms | `schedule_free_muon` | Schedule-Free AdamW '
+    "| optax's Muon |",
     '|---|---|---|---|---|',
   ]
-  for name in names:
-    make = functools.partial(network_of, name, folder)
-    if name in GRID:
-      make = functools.partial(dense, *GRID[name])
-    lines.append(row_of(name, seconds_of(make(), rounds)))
+  for name in NETWORKS:
+    of_arm = {row['arm']: row for row in rows if row['network'] == name}
+    if of_arm:
+      base = float(of_arm['ours']['adamw_ms'])
+      cells = [f'{base:.2f}', *(_cell(of_arm[arm]) for arm in ARMS)]
+      lines.append(f'| {name} | {" | ".join(cells)} |')
   return '\n'.join(lines)

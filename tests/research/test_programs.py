@@ -63,6 +63,7 @@ def test_the_help_of_each_question(name, capsys):
     ('own_loop train --networks=cifar', '--real_data is missing; cifar, tox'),
     ('own_loop tables --log=log.csv', 'log.csv has the columns a,b; a log of'),
     ('own_loop times --networks=cifar', '--real_data is missing; the netwo'),
+    ('own_loop times --log=log.csv', 'log.csv has the columns a,b; a log of'),
     ('real_runner export no', "Directory 'no' does not exist"),
     ('real_runner run --names=muon', '--names needs --benchmark and --entri'),
     (

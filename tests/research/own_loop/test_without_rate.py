@@ -190,17 +190,33 @@ def test_what_the_log_has_is_not_trained_again(tmp_path, monkeypatch):
   ]
 
 
-def test_the_line_of_a_network_whose_steps_are_timed():
+def test_the_rows_and_the_tables_of_the_times(tmp_path):
   seconds = {
     'adamw': np.array([0.002, 0.002, 0.004]),
+    'ours': np.array([0.002, 0.004, 0.016]),
     'schedule_free': np.array([0.002, 0.002, 0.004]),
     'optax_muon': np.array([0.004, 0.004, 0.008]),
-    'ours': np.array([0.002, 0.004, 0.016]),
   }
-  assert step_times.row_of('mlp', seconds) == (
-    '| mlp | 2.00 | 1.00 (1.00 to 1.00) | 2.00 (2.00 to 2.00) '
-    '| 2.00 (1.50 to 3.00) |'
-  )
+  rows = step_times.rows_of('cnn', seconds)
+  assert rows == [
+    ['cnn', 'ours', '3', '2.000', '1.500', '2.000', '3.000'],
+    ['cnn', 'schedule_free', '3', '2.000', '1.000', '1.000', '1.000'],
+    ['cnn', 'optax_muon', '3', '2.000', '2.000', '2.000', '2.000'],
+  ]
+  rows.append(['dense_128_512', *rows[0][1:]])
+  log = tmp_path / 'log.csv'
+  run_logs.append(log, step_times.FIELDS, rows)
+  timed = run_logs.read(log, step_times.FIELDS)
+  assert step_times.network_table(timed).splitlines()[2:] == [
+    '| cnn | 2.00 | 2.00 (1.50 to 3.00) | 1.00 (1.00 to 1.00) '
+    '| 2.00 (2.00 to 2.00) |'
+  ]
+  assert step_times.grid_table(timed).splitlines()[2:] == [
+    '| 32 |  |  |  |  |',
+    '| 128 |  |  | 2.00 ms, 2.00 (1.50 to 3.00) |  |',
+    '| 512 |  |  |  |  |',
+    '| 1024 |  |  |  |  |',
+  ]
 
 
 def test_the_readers_of_real_data(tmp_path, monkeypatch):
@@ -261,3 +277,6 @@ def test_the_page_has_the_tables_of_the_log():
   rows = run_logs.read(without_rate.LOG, without_rate.FIELDS)
   assert rate_tables.table(rows) in page
   assert rate_tables.summary(rows) in page
+  timed = run_logs.read(step_times.LOG, step_times.FIELDS)
+  assert step_times.grid_table(timed) in page
+  assert step_times.network_table(timed) in page
