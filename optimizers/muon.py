@@ -143,7 +143,9 @@ def _orthogonal(
   def init(params: Any) -> MatrixState:
     trace = tree_map(jnp.zeros_like, params)
     leaves = tree_leaves(trace)
-    norms = _norms(leaves, forms_of(leaves)) if power else ()
+    # Not _norms, whose zeros XLA would add up while it compiles.
+    count = sum(_counts(leaves, forms_of(leaves)))
+    norms = jnp.zeros(count, jnp.result_type(*leaves, 0.0)) if power else ()
     return MatrixState(trace, norms)
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
@@ -165,8 +167,8 @@ def _orthogonal(
       size = jnp.where(jnp.isfinite(size), size, norms)
       norms = averaged(norms, size, mu)
       ratios = _ratio(_norms(tree_leaves(trace), forms), norms)
-      counts = [len(as_stack(leaf, form)) for leaf, form in zip(leaves, forms)]
-      coherences = jnp.split(ratios, np.cumsum(counts[:-1]))
+      ends = np.cumsum(_counts(leaves, forms)[:-1])
+      coherences = jnp.split(ratios, ends)
       steps = [
         _times(c**power, matrix, form)
         for c, matrix, form in zip(coherences, steps, forms)
@@ -186,6 +188,11 @@ def _turned(
   return [
     form.widening(factor.shape) * factor for form, factor in zip(forms, factors)
   ]
+
+
+def _counts(leaves: list[jax.Array], forms: list[Form]) -> list[int]:
+  """How many matrices each parameter is."""
+  return [form.sides(leaf.shape)[0] for leaf, form in zip(leaves, forms)]
 
 
 def _norms(leaves: list[jax.Array], forms: list[Form]) -> jax.Array:
