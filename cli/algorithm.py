@@ -32,18 +32,17 @@ _MUON = '`research/muon/MUON.md`'
 _PEAKS = '`research/peaks/PEAKS.md`'
 _REPLAY = '`research/replay/FINDINGS.md`'
 _LEGEND = (
-  'Steps are those to the target, as geometric means over ten seeds of small '
-  'stand-ins on a CPU: eight workloads, where no other number is said. **No '
-  'row was measured with all numbers in force together.** What is of '
-  '`research/muon/MUON.md` has the setting before: coherence 0, a peak of .08 '
-  'of the size of the matrices up to 1,500 steps, a weight decay of .02 and a '
-  'rest share of .3. So some name values that are not in force any more.'
+  '*.3: 1.04* means: a value of .3 takes 1.04 of the steps to the target that '
+  'the setting takes, a geometric mean over ten seeds of eight small stand-ins '
+  'on a CPU. **No row was measured with all numbers in force together.** Rows '
+  'of `research/muon/MUON.md` compare with the setting before: coherence 0, a '
+  'peak of .08 up to 1,500 steps, a weight decay of .02, a rest share of .3.'
 )
 _ROWS = (
   _Row(
     *('Cycle', 'length', 'relative lengths of the cycles'),
-    '1 : 2 : 4 : 8 takes .98 and, on four other workloads, .92 of the steps of '
-    f'one cycle; two cycles take 1.05 of those of four; {_MUON}',
+    'they take .98 of the steps of one cycle, and .92 on four other workloads; '
+    f'two cycles: 1.05; {_MUON}',
   ),
   _Row(
     *('Cycle', 'warmup_factor', 'share of a cycle in which the rate rises'),
@@ -51,45 +50,43 @@ _ROWS = (
   ),
   _Row(
     *('Cooldown', 'share', 'share after the warm-up in which the rate falls'),
-    f'.3 takes 1.04 of the steps of .1; {_MUON}',
+    f'.3: 1.04; {_MUON}',
   ),
   _Row(
     *('SpectralPeak', 'share', "peak of short cycles over the matrices' size"),
-    f'chosen with coherence, on other tasks: {_PEAKS}; without it, .05 takes '
-    f'1.15 and .12 takes .98 of the steps of .08: {_MUON}',
+    f'with coherence, on other tasks: {_PEAKS}; without, .05: 1.15, .12: .98; '
+    f'{_MUON}',
   ),
   _Row(
     *('SpectralPeak', 'whole', "a cycle's end from which on the share falls"),
-    f'chosen with coherence, on runs of a single cycle: {_PEAKS}',
+    f'with coherence, on runs of one cycle: {_PEAKS}',
   ),
   _Row(
     *('Muon', 'momentum', "mu: decay of the mean of a matrix's gradients"),
-    f'.6 takes .98, .95 takes 1.53 of the steps of .8; {_MUON}',
+    f'.6: .98, .95: 1.53; {_MUON}',
   ),
   _Row(
     *('Muon', 'coherence', 'power of the coherence in a step of a matrix'),
-    f'1 beside 0: {_PEAKS}',
+    f'beside 0: {_PEAKS}',
   ),
   _Row(
     *('Muon', 'weight_decay', 'times a power of the rate'),
-    f'chosen with the power of the rate: {_PEAKS}; without the power, 0 takes '
-    '1.03 and .081 takes .96 of the steps of .02, but long runs come to rest '
-    f'under .081: {_MUON}',
+    f'with the power: {_PEAKS}; without, 0: 1.03, .081: .96, but long runs '
+    f'come to rest under .081; {_MUON}',
   ),
   _Row(
     *('Muon', 'decay_lr_power', 'power of the rate in the weight decay'),
-    f'1 beside 0: {_PEAKS}',
+    f'beside 0: {_PEAKS}',
   ),
   _Row(
     *('Muon', 'rest_share', 'share of the rate for what is no matrix'),
-    f'.1, .2 and .3 with coherence, by which .2 was chosen: {_PEAKS}; without '
-    'it, .2 takes 1.02 and .5 takes 1.01 of the steps of .3, and at .1 a click '
-    f'model misses its target: {_MUON}',
+    f'beside .1 and .3, with coherence: {_PEAKS}; without, .2: 1.02, .5: 1.01, '
+    f'and at .1 a click model misses its target; {_MUON}',
   ),
   _Row(
     *('Rms', 'beta2', 'decay of the mean of squared gradients'),
-    "of the benchmark's self-tuning baseline, and of the self-tuning winner of "
-    '2024; not varied',
+    "of the benchmark's baseline, and of the self-tuning winner of 2024; not "
+    'varied',
   ),
   _Row(
     *('Rms', 'eps', 'added to the root of that mean'),
@@ -97,11 +94,11 @@ _ROWS = (
   ),
   _Row(
     *('Averaged', 'one_minus_beta1', 'share of z where the gradient is taken'),
-    f'.5 takes 1.00, .1 takes 1.20 of the steps of .3; {_MUON}',
+    f'.5: 1.00, .1: 1.20; {_MUON}',
   ),
   _Row(
     *('Averaged', 'r', "power of the step's number in the average's weights"),
-    f'1 takes 1.04, 4 takes .98 of the steps of 2; {_MUON}',
+    f'1: 1.04, 4: .98; {_MUON}',
   ),
   _Row(
     *('Averaged', 'weight_lr_power', 'power of the rate in these weights'),
@@ -113,7 +110,7 @@ _ROWS = (
   ),
   _Row(
     *('SoftReset', 'fade', 'tau is 0 from 1 / fade of the run on'),
-    f'0 takes 1.02 of the steps of 2; {_MUON}',
+    f'0: 1.02; {_MUON}',
   ),
   _Row(
     *('Progress', 'min_share', 'share of a chain that is not judged'),
@@ -129,8 +126,8 @@ _ROWS = (
   ),
   _Row(
     *('Progress', 'window', 'share of a chain without a new best'),
-    'as above; 0 loses 17 targets of 40 that .06 reaches, with weights that '
-    f'begin ten times too small; {_MUON}',
+    'as above; with weights that begin ten times too small 0 loses 17 targets '
+    f'of 40 that .06 reaches; {_MUON}',
   ),
   _Row(
     *('ChainLossRule', 'lam', 'weight of the newest loss'),
@@ -150,8 +147,7 @@ _ROWS = (
   ),
   _Row(
     *('ScheduleParams', 'budget_factor', 'planned steps over `step_hint`'),
-    'the plan, which the peaks follow; ends of cycles do until two evaluations '
-    'tell the speed; not varied',
+    'not varied',
   ),
 )
 
