@@ -95,21 +95,25 @@ PAGE = (ROOT / 'docs' / 'choosing.md').read_text()
       'reachable 0.5',
     ),
     (
-      'target at 1.25 of the way, or out of reach',
+      '`SOFT_RESET`, target at 1.25 of the way, or out of reach',
       'ambitious 0.5',
       'impossible 0.5',
     ),
     (
-      'target at 1.25 of the way, or out of reach',
+      '`SOFT_RESET`, target at 1.25 of the way, or out of reach',
       'impossible 0.5',
       'impossible 0.5',
     ),
     (
-      'the same, a rate of a quarter after a failure',
+      'target out of reach, a quarter of the rate after a failure',
       'impossible 0.25',
       None,
     ),
-    ('the same, a tenth', 'impossible 0.1', None),
+    (
+      'target out of reach, a tenth of the rate after a failure',
+      'impossible 0.1',
+      None,
+    ),
   ],
 )
 def test_the_page_has_the_medians_on_molecules(title, own, tenfold, cells):
