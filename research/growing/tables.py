@@ -128,7 +128,8 @@ def summary(
 ) -> list[str]:
   """All conditions of some tasks together: a row for each arm.
 
-  With chains, the conditions of two parts only, which have them.
+  With chains, the arms that have a chain beside them, and the conditions of two
+  parts only, which have chains.
   """
   if has_chains:
     results = {
@@ -137,7 +138,9 @@ def summary(
   base = cost(results, tasks, 'fresh')
   rows = []
   for arm, how in ARMS.items():
-    if how.cycles > 1 and not has_chains:
+    is_chain = how.cycles > 1
+    is_start = f'{arm}, chain' in ARMS
+    if not (is_chain or is_start if has_chains else not is_chain):
       continue
     own = [r for (t, _, a), r in results.items() if t in tasks and a == arm]
     if not own:
