@@ -139,8 +139,8 @@ def summary(
   rows = []
   for arm, how in ARMS.items():
     is_chain = how.cycles > 1
-    is_start = f'{arm}, chain' in ARMS
-    if not (is_chain or is_start if has_chains else not is_chain):
+    is_beside = is_chain or f'{arm}, chain' in ARMS
+    if not is_beside if has_chains else is_chain:
       continue
     own = [r for (t, _, a), r in results.items() if t in tasks and a == arm]
     if not own:
