@@ -87,6 +87,7 @@ class ClicksWorkload(SplitWorkload):
   )
   eval_batch_size, default_batch_size = 2048, 128
   embedding_stddev = 0.05
+  num_real_inputs = _NUM_DENSE  # columns before those of categories
 
   # Binary cross-entropy, shape (batch,); as Criteo's it is never smoothed.
   loss_fn = loss_of(

@@ -117,7 +117,9 @@ def make_workload(
     return own._eval_batch(self, scaled(params, factor), *args)
 
   def model_inputs(self: Any, batch: Any) -> Any:
-    return with_inputs(own._model_inputs(self, batch), condition.inputs)
+    columns = getattr(own, 'num_real_inputs', None)
+    inputs = own._model_inputs(self, batch)
+    return with_inputs(inputs, condition.inputs, columns)
 
   length = None if condition.full else length_of(name)
   length = length or Length(own.step_hint, own.eval_every_steps)
@@ -189,13 +191,22 @@ def with_weights(params: Any, factor: float) -> Any:
   )
 
 
-def with_inputs(inputs: Any, factor: float) -> Any:
-  """The tree; its arrays of real numbers times a factor."""
+def with_inputs(inputs: Any, factor: float, columns: int | None = None) -> Any:
+  """The tree; its arrays of real numbers times a factor.
+
+  Args:
+    columns: how many of the first columns are real numbers, in an array that
+      has the numbers of categories behind them; None: all.
+  """
   if factor == 1.0:
     return inputs
-  return jax.tree_util.tree_map(
-    lambda x: x * factor if jnp.issubdtype(x.dtype, jnp.floating) else x, inputs
-  )
+
+  def enlarged(x: jax.Array) -> jax.Array:
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+      return x
+    return jnp.asarray(x).at[..., :columns].multiply(factor)
+
+  return jax.tree_util.tree_map(enlarged, inputs)
 
 
 def scaled(params: Any, factor: float) -> Any:

@@ -136,6 +136,12 @@ def test_what_the_model_reads_is_ten_times_as_large(key):
   np.testing.assert_array_equal(tenfold._model_inputs(batch), expected)
   tokens = {'inputs': np.arange(4, dtype=np.int32)}
   np.testing.assert_array_equal(tenfold._model_inputs(tokens), [0, 1, 2, 3])
+  clicks = make(CONDITIONS['inputs'], 'clicks')
+  four_numbers_six_categories = np.arange(1, 11, dtype=np.float32)[None]
+  np.testing.assert_array_equal(
+    clicks._model_inputs({'inputs': four_numbers_six_categories}),
+    [[10, 20, 30, 40, 5, 6, 7, 8, 9, 10]],
+  )
   params, state = usual.init_model_fn(key)
   tenfold.init_model_fn(key)
   found, plain = (
