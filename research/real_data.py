@@ -22,10 +22,10 @@ _NUMBERS = 7  # columns of features of an atom
 Examples = tuple[Any, Any]  # inputs and labels, with one axis of examples
 
 
-def pictures(folder: pathlib.Path) -> tuple[Examples, Examples]:
-  """CIFAR-10: (pixels, labels) to train on and to test on, by classes' names.
+def images(folder: pathlib.Path) -> dict[str, Examples]:
+  """CIFAR-10: `train` and `test`, each (pixels, labels), by classes' names.
 
-  Pixels: shape=(images, 32, 32, 3), float32, less .47 and over .25.
+  Pixels: shape=(images, 32, 32, 3), bytes.
   """
   from PIL import Image
 
@@ -40,12 +40,20 @@ def pictures(folder: pathlib.Path) -> tuple[Examples, Examples]:
         image = Image.open(io.BytesIO(archive.read(name)))
         sets[part][0].append(np.asarray(image))
         sets[part][1].append(label)
+  return {
+    part: (np.stack(pixels), np.unique(labels, return_inverse=True)[1])
+    for part, (pixels, labels) in sets.items()
+  }
+
+
+def pictures(folder: pathlib.Path) -> tuple[Examples, Examples]:
+  """CIFAR-10's `images` to train on and to test on.
+
+  Pixels: float32, less .47 and over .25.
+  """
   train, test = (
-    (
-      ((np.stack(images) / 255 - 0.47) / 0.25).astype(np.float32),
-      np.unique(labels, return_inverse=True)[1],
-    )
-    for images, labels in sets.values()
+    (((pixels / 255 - 0.47) / 0.25).astype(np.float32), labels)
+    for pixels, labels in images(folder).values()
   )
   return train, test
 
