@@ -1,4 +1,4 @@
-"""Real and generated images, molecules and sentences, as from TFDS.
+"""Real and generated images, molecules, sentences and speech, as from TFDS.
 
 A split maps fields to arrays of one length, or to lists of as many where their
 shapes differ. Splits and fields have the names of the TFDS data set that the
@@ -12,6 +12,8 @@ import gzip
 import itertools
 import json
 import pathlib
+import wave
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ import numpy as np
 
 from ...mini_algoperf.workloads import graph_batches, translation
 from ...mini_algoperf.workloads.parts import split_slices
+from .. import real_data
 
 Splits = Mapping[str, Mapping[str, np.ndarray | Sequence[np.ndarray]]]
 # What the benchmark's mnist asserts. Its validation split is the end of
@@ -26,6 +29,16 @@ Splits = Mapping[str, Mapping[str, np.ndarray | Sequence[np.ndarray]]]
 _SIZES = {'train': 50_000, 'validation': 10_000, 'test': 10_000}
 # Of Tox21's molecules; the others are trained on.
 TOX21_SIZES = {'validation': 800, 'test': 800}
+# Of CIFAR-10's 10,000 images for training, those that are for validation; and
+# how often each of the others stands in `train`. The benchmark asserts that
+# there are 50,000 in all.
+CIFAR10_HELD, CIFAR10_TIMES = 2_000, 6
+# Samples of a spoken digit, a second of the benchmark's 16 kHz.
+SECOND = 16_000
+NAMES = (
+  *('zero', 'one', 'two', 'three', 'four'),
+  *('five', 'six', 'seven', 'eight', 'nine'),
+)
 # Multi30k's names of its splits.
 _MULTI30K = {
   'train': 'train',
@@ -201,6 +214,71 @@ def multi30k(folder: pathlib.Path) -> Splits:
   }
 
 
+def cifar10(folder: pathlib.Path) -> Splits:
+  """2,000 images of CIFAR-10's for validation, 8,000 to train on, six times.
+
+  They are drawn at random; no image is in two splits. The validation split is
+  the end of `train`, as the benchmark cuts it.
+
+  Args:
+    folder: has cifar10.zip.
+  """
+  rng, parts = np.random.default_rng(0), real_data.images(folder)
+  held, trained = np.split(
+    rng.permutation(len(parts['train'][1])), [CIFAR10_HELD]
+  )
+  times = [rng.permutation(trained) for _ in range(CIFAR10_TIMES)]
+  order = np.concatenate([*times, held])
+  return {
+    'train': {
+      name: values[order]
+      for name, values in zip(('image', 'label'), parts['train'])
+    },
+    'test': dict(zip(('image', 'label'), parts['test'])),
+  }
+
+
+def spoken_digits(folder: pathlib.Path) -> Splits:
+  """Recordings of digits, each in a second of silence, and the digits' names.
+
+  Of each speaker's recordings of a digit 0 to 4 are for the test, as their
+  authors say, 5 to 9 for validation. Those longer than a second are left out.
+
+  Args:
+    folder: has spoken_digits.zip, files recordings/DIGIT_SPEAKER_N.wav of 8 kHz
+      and 16 bits.
+
+  Returns:
+    Each split's `audio`, shape=(recordings, SECOND), int16, 16 kHz, and `text`.
+  """
+  import scipy.signal
+
+  found: dict[str, tuple[list[np.ndarray], list[str]]] = {
+    split: ([], []) for split in ('train', 'validation', 'test')
+  }
+  with zipfile.ZipFile(folder / 'spoken_digits.zip') as archive:
+    for name in sorted(archive.namelist()):
+      if not name.endswith('.wav'):
+        continue
+      with archive.open(name) as file, wave.open(file) as recording:
+        samples = np.frombuffer(
+          recording.readframes(recording.getnframes()), '<i2'
+        )
+      if 2 * len(samples) > SECOND:
+        continue
+      digit, _, index = pathlib.PurePath(name).stem.split('_')
+      split = {0: 'test', 1: 'validation'}.get(int(index) // 5, 'train')
+      audio = np.zeros(SECOND, np.int16)
+      twice = scipy.signal.resample_poly(samples.astype(np.float64), 2, 1)
+      audio[: len(twice)] = np.clip(np.rint(twice), -(2**15), 2**15 - 1)
+      found[split][0].append(audio)
+      found[split][1].append(NAMES[int(digit)])
+  return {
+    split: {'audio': np.stack(audio), 'text': np.array(text)}
+    for split, (audio, text) in found.items()
+  }
+
+
 DATA: dict[str, Callable[[pathlib.Path], Splits]] = {
   'fashion': fashion,
   'digits': digits,
@@ -208,4 +286,7 @@ DATA: dict[str, Callable[[pathlib.Path], Splits]] = {
   'sentences': sentences,
   'tox21': tox21,
   'multi30k': multi30k,
+  'cifar10': cifar10,
+  'spoken_conformer': spoken_digits,
+  'spoken_deepspeech': spoken_digits,
 }

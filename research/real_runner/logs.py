@@ -14,6 +14,7 @@ FILE = pathlib.Path(__file__).with_name('evaluations.csv')
 README = FILE.with_name('README.md')
 MARKS = ('<!-- written by logs.py -->\n', '<!-- end -->\n')
 REAL_MARKS = ('<!-- real data, written by logs.py -->\n', MARKS[1])
+FURTHER_MARKS = ('<!-- further workloads, written by logs.py -->\n', MARKS[1])
 
 
 class RunKey(NamedTuple):
@@ -59,9 +60,18 @@ def append(file: pathlib.Path, run: RunKey, points: Iterable[Point]) -> None:
   run_logs.append(file, COLUMNS, rows)
 
 
-def steps_to(points: Sequence[Point], target: float) -> float:
-  """Steps at the first evaluation above a target; infinite if there is none."""
-  return min((p.step for p in points if p.metric > target), default=math.inf)
+def steps_to(
+  points: Sequence[Point], target: float, lower: bool = False
+) -> float:
+  """Steps at the first evaluation past a target; infinite if there is none.
+
+  Args:
+    lower: whether past is below it.
+  """
+  past = float.__lt__ if lower else float.__gt__
+  return min(
+    (p.step for p in points if past(p.metric, target)), default=math.inf
+  )
 
 
 def steps_text(steps: float) -> str:

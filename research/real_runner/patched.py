@@ -24,13 +24,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...mini_algoperf.workloads import translation
-from . import data
+from . import data, speech
 
 # Where each workload calls TFDS.
 LOADERS = {
   'mnist': 'algoperf.workloads.mnist.workload',
   'ogbg': 'algoperf.workloads.ogbg.input_pipeline',
   'wmt': 'algoperf.workloads.wmt.input_pipeline',
+  'cifar': 'algoperf.workloads.cifar.cifar_jax.workload',
+}
+_SPEECH = 'algoperf.workloads.librispeech_conformer'
+# The class or function of each model that has its sizes.
+SIZES = {
+  'cifar': ('algoperf.workloads.cifar.cifar_jax.models', 'ResNet18'),
+  'librispeech_conformer': (
+    f'{_SPEECH}.librispeech_jax.models',
+    'ConformerConfig',
+  ),
+  'librispeech_deepspeech': (
+    'algoperf.workloads.librispeech_deepspeech.librispeech_jax.models',
+    'DeepspeechConfig',
+  ),
 }
 # Tokens of WMT that are no piece: padding, one that it never has, the end.
 PAD, _, END = range(SPECIAL := 3)
@@ -46,7 +60,8 @@ class Job(NamedTuple):
     workload: the benchmark's name.
     data: a name in `data.DATA`, and the folder that it is read from.
     properties: of the workload, by name; they replace its own.
-    model: sizes of WMT's Transformer and its `length` in tokens, or nothing.
+    model: the sizes of its model that are replaced, with WMT's the `length` in
+      tokens, or nothing.
     batch_size: in place of the submission's, or None.
     seconds_per_step: of the counted clock, or None for the real one.
     data_dir: the benchmark's; WMT has its SentencePiece model there.
@@ -60,7 +75,7 @@ class Job(NamedTuple):
   workload: str
   data: tuple[str, str]
   properties: dict[str, Any]
-  model: dict[str, int]
+  model: dict[str, Any]
   batch_size: int | None
   seconds_per_step: float | None
   data_dir: str
@@ -151,7 +166,9 @@ def give_data(loader: Any, splits: data.Splits) -> None:
   def builder(name: str, **_: Any) -> Any:
     info = types.SimpleNamespace(supervised_keys=tuple(splits['train']))
     return types.SimpleNamespace(
-      info=info, as_dataset=functools.partial(load, name)
+      info=info,
+      as_dataset=functools.partial(load, name),
+      download_and_prepare=lambda: None,
     )
 
   loader.tfds = types.SimpleNamespace(
@@ -254,6 +271,24 @@ def train_pieces(
   )
 
 
+def make_smaller(workload: str, sizes: dict[str, Any]) -> None:
+  """Gives a model of `SIZES` other sizes."""
+  path, name = SIZES[workload]
+  models: Any = importlib.import_module(path)
+  setattr(models, name, functools.partial(getattr(models, name), **sizes))
+
+
+def mend_cifar(workload: Any) -> None:
+  """main's cifar calls `jax.tree_map`, which jax 0.7 does not have.
+
+  Args:
+    workload: its class.
+  """
+  workload._normalize_eval_metrics = lambda self, num_examples, totals: {
+    name: total / num_examples for name, total in totals.items()
+  }
+
+
 @functools.cache
 def splits_of(name: str, folder: str) -> data.Splits:
   """A case's data, read once: each run is a fork of the process that did."""
@@ -265,9 +300,21 @@ def run(job: Job) -> None:
   runner: Any = importlib.import_module('submission_runner')
   set_properties(runner.workloads, job.properties)
   name, splits = job.data[0], splits_of(*job.data)
-  loader: Any = importlib.import_module(LOADERS[job.workload])
-  give_data(loader, splits)
-  if job.model:
+  if name.startswith('spoken_'):
+    make_smaller(job.workload, job.model)
+    metrics: Any = importlib.import_module(f'{_SPEECH}.metrics')
+    file = pathlib.Path(job.data_dir, 'pieces')
+    speech.train_pieces(file, job.model['vocab_size'])
+    workload = importlib.import_module(f'{_SPEECH}.librispeech_jax.workload')
+    speech.give_speech(workload, splits, metrics.load_tokenizer(str(file)))
+    job.flags.append(f'--librispeech_tokenizer_vocab_path={file}')
+  else:
+    loader: Any = importlib.import_module(LOADERS[job.workload])
+    give_data(loader, splits)
+  if job.workload == 'cifar':
+    make_smaller(job.workload, job.model)
+    mend_cifar(loader.CifarWorkload)
+  elif job.workload == 'wmt':
     make_translation_smaller(job.model)
     if name == 'sentences':
       pieces = Pieces(translation.language())

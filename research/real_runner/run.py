@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -36,7 +37,8 @@ class Case:
     step_hint: steps; with `runtime` it makes the counted clock's step.
     batch_size: in place of the submission's, or None.
     properties: of the workload, that are replaced beside these.
-    model: of WMT; see `patched.Job`.
+    model: sizes; see `patched.Job`.
+    lower: whether less of the metric is better.
   """
 
   workload: str
@@ -47,7 +49,8 @@ class Case:
   step_hint: int
   batch_size: int | None = None
   properties: dict[str, Any] = dataclasses.field(default_factory=dict)
-  model: dict[str, int] = dataclasses.field(default_factory=dict)
+  model: dict[str, Any] = dataclasses.field(default_factory=dict)
+  lower: bool = False
 
 
 _SHORT = {'max_allowed_runtime_sec': 60, 'step_hint': 1000}
@@ -98,8 +101,38 @@ def _small_wmt(
   )
 
 
-# mnist's runtime and step_hint are its own; OGBG's and WMT's
-# models, too, are made smaller.
+# 600 steps of budget, and an evaluation every 40.
+_SHORTER = {
+  'max_allowed_runtime_sec': 60,
+  'step_hint': 400,
+  'eval_period_time_sec': 6,
+}
+
+
+def _small_speech(workload: str, **model: int) -> Case:
+  """A workload of LibriSpeech's: 48 wide, and a piece for each letter."""
+  return Case(
+    workload,
+    'spoken_digits',
+    'wer',
+    0.0,
+    60,
+    400,
+    batch_size=32,
+    properties={
+      **_SHORTER,
+      'eval_batch_size': 100,
+      'num_eval_train_examples': 100,
+      'num_validation_examples': 300,
+      'num_test_examples': 300,
+    },
+    model={'vocab_size': 19, 'encoder_dim': 48, **model},
+    lower=True,
+  )
+
+
+# mnist's runtime and step_hint are its own; the models of the others are made
+# smaller.
 CASES = {
   'fashion': Case(
     'mnist', '/usr/share/datasets/fashion-mnist', 'accuracy', 0.873, 60, 7813
@@ -144,9 +177,35 @@ CASES = {
   'multi30k': _small_wmt(
     'multi30k', 10.9, batch_size=32, vocab_size=2000, width=96, length=40
   ),
+  'cifar10': Case(
+    'cifar',
+    'cifar10',
+    'accuracy',
+    1.0,
+    60,
+    400,
+    batch_size=64,
+    properties={
+      **_SHORTER,
+      'eval_batch_size': 500,
+      'num_train_examples': 48_000,
+      'num_eval_train_examples': 0,
+      'num_validation_examples': 2_000,
+      'num_test_examples': 500,
+    },
+    model={'stage_sizes': [1, 1, 1, 1], 'num_filters': 8},
+  ),
+  'spoken_conformer': _small_speech(
+    'librispeech_conformer', num_attention_heads=4, num_encoder_layers=1
+  ),
+  'spoken_deepspeech': _small_speech(
+    'librispeech_deepspeech', num_lstm_layers=1, num_ffn_layers=1
+  ),
 }
 # Real data of OGBG's and WMT's kind; their tables are apart.
 REAL = ('tox21', 'multi30k')
+# Real data of other workloads: each run goes on to the end of its budget.
+FURTHER = ('cifar10', 'spoken_conformer', 'spoken_deepspeech')
 # The share of the runtime between two evaluations under the counted clock; the
 # current benchmark's machine evaluates as often. The real clock keeps mnist's
 # 10 s.
@@ -160,7 +219,7 @@ def points_of(trial: pathlib.Path, metric: str) -> list[logs.Point]:
       logs.Point(
         int(row['global_step']),
         float(row['score']),
-        float(row['validation/loss']),
+        float(row.get('validation/loss') or row['validation/ctc_loss']),
         float(row[f'validation/{metric}']),
       )
       for row in csv.DictReader(lines)
@@ -231,7 +290,7 @@ def job_of(study: Study, run: logs.RunKey) -> dict[str, Any]:
     'properties': {
       # A run ends when both targets are reached: here, the first.
       'validation_target_value': run.target,
-      'test_target_value': 0.0,
+      'test_target_value': math.inf if case.lower else 0.0,
       **(
         {'eval_period_time_sec': EVAL_SHARE * case.runtime} if counted else {}
       ),
@@ -289,9 +348,8 @@ def run_entry(study: Study, runs: list[logs.RunKey]) -> None:
       trial = study.out / name / f'{case.workload}_jax' / 'trial_1'
       points = points_of(trial, case.metric)
       logs.append(logs.FILE, run, points)
-      print(
-        *run, logs.steps_text(logs.steps_to(points, run.target)), flush=True
-      )
+      steps = logs.steps_to(points, run.target, case.lower)
+      print(*run, logs.steps_text(steps), flush=True)
   if process.returncode:
     raise RunFailed(
       f'{runs[0].entry} ended with status {process.returncode}; what it has '
@@ -309,12 +367,28 @@ def tables_of(found: logs.Logs, names: Iterable[str]) -> list[str]:
   return lines[:-1]
 
 
+def ends_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
+  """Markdown: the first and the last evaluation of each run of some cases."""
+  rows = [
+    ['case', 'entry', 'seed', 'evaluation', 'loss', 'metric'],
+    ['---'] * 6,
+  ]
+  for name in names:
+    for run in sorted(run for run in found if run.data == name):
+      for point in (found[run][0], found[run][-1]):
+        metric = f'{CASES[name].metric} {point.metric:.3f}'
+        step, loss = f'step {point.step}', f'{point.loss:.3g}'
+        rows.append([name, run.entry, str(run.seed), step, loss, metric])
+  return [f'| {" | ".join(row)} |' for row in rows]
+
+
 def page() -> str:
   """README.md with the tables of the logs."""
   found, text = logs.read(), logs.README.read_text()
-  others = [name for name in CASES if name not in REAL]
+  others = [name for name in CASES if name not in (*REAL, *FURTHER)]
   text = logs.written(text, tables_of(found, others))
-  return logs.written(text, tables_of(found, REAL), logs.REAL_MARKS)
+  text = logs.written(text, tables_of(found, REAL), logs.REAL_MARKS)
+  return logs.written(text, ends_of(found, FURTHER), logs.FURTHER_MARKS)
 
 
 def train(study: Study, entries: Sequence[str]) -> None:

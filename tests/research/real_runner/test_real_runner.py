@@ -2,12 +2,15 @@
 
 import dataclasses
 import gzip
+import io
 import json
 import math
 import pathlib
 import statistics
 import sys
 import types
+import wave
+import zipfile
 
 import numpy as np
 import pytest
@@ -16,7 +19,14 @@ from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
 from reset_cycles.engine.records import as_plain
 from reset_cycles.mini_algoperf.workloads import translation
-from reset_cycles.research.real_runner import data, logs, own, patched, run
+from reset_cycles.research.real_runner import (
+  data,
+  logs,
+  own,
+  patched,
+  run,
+  speech,
+)
 from reset_cycles.schedule_params import MUON, SOFT_RESET, THESIS
 
 RUNS = {
@@ -176,6 +186,152 @@ def test_pieces_are_trained_once_and_on_all_texts(tmp_path, monkeypatch):
   assert asked == [(pairs, how)]
 
 
+def test_no_image_of_cifar10_is_in_two_splits(tmp_path, monkeypatch):
+  """Five images to train on, two of which are held, and two for the test."""
+  from PIL import Image
+
+  names = [f'train/{label}/{i}.jpg' for label in 'ab' for i in (0, 1)]
+  names += ['train/b/2.jpg', 'test/a/0.jpg', 'test/b/0.jpg']
+  with zipfile.ZipFile(tmp_path / 'cifar10.zip', 'w') as archive:
+    for shade, name in enumerate(names):
+      file = io.BytesIO()
+      Image.new('RGB', (32, 32), (40 * shade,) * 3).save(file, 'jpeg')
+      archive.writestr(name, file.getvalue())
+  monkeypatch.setattr(data, 'CIFAR10_HELD', 2)
+  found = data.cifar10(tmp_path)
+  pixels, labels = found['train'].values()
+  assert list(found['train']) == ['image', 'label']
+  assert (pixels.shape, pixels.dtype) == ((20, 32, 32, 3), np.uint8)
+  shades = pixels[:, 0, 0, 0] // 40
+  trained, held = shades[:18], shades[18:]
+  # Three images, six times, each time in some order; and two others.
+  assert {tuple(sorted(each)) for each in trained.reshape(6, 3)} == {
+    tuple(sorted({*range(5)} - {*held.tolist()}))
+  }
+  assert labels.tolist() == [int(shade > 1) for shade in shades]
+  assert found['test']['label'].tolist() == [0, 1]
+  assert found['test']['image'][:, 0, 0, 0].tolist() == [200, 240]
+
+
+def test_a_spoken_digit_lies_in_a_second_of_silence(tmp_path):
+  """Recordings 0 to 4 are for the test, 5 to 9 for validation."""
+  lengths = {'3_ann_4': 3, '7_ann_9': 2, '0_bob_10': 8000, '0_bob_11': 8001}
+  with zipfile.ZipFile(tmp_path / 'spoken_digits.zip', 'w') as archive:
+    for name, length in lengths.items():
+      file = io.BytesIO()
+      with wave.open(file, 'wb') as recording:
+        recording.setparams((1, 2, 8000, 0, 'NONE', ''))
+        recording.writeframes(np.full(length, -1000, '<i2').tobytes())
+      archive.writestr(f'recordings/{name}.wav', file.getvalue())
+    archive.writestr('recordings/README.md', '')
+  found = data.spoken_digits(tmp_path)
+  assert {split: part['text'].tolist() for split, part in found.items()} == {
+    'train': ['zero'],  # the longer one is left out
+    'validation': ['seven'],
+    'test': ['three'],
+  }
+  [audio] = found['test']['audio']
+  assert (audio.shape, audio.dtype) == ((16_000,), np.int16)
+  assert audio[6:].tolist() == [0] * (16_000 - 6)
+  # Twice as many samples of the same sound, between its ends.
+  [audio] = found['train']['audio']
+  np.testing.assert_allclose(audio[1000:-1000], -1000, atol=5)
+
+
+def test_speech_is_read_in_the_benchmarks_form(monkeypatch):
+  """A second of audio without padding; the tokens with theirs, to the longest."""
+  loaded = []
+  torch_data = types.SimpleNamespace(
+    DataLoader=lambda *args, **how: loaded.append((args, how))
+  )
+  for name, module in {
+    'torch': types.SimpleNamespace(),
+    'torch.utils': types.SimpleNamespace(),
+    'torch.utils.data': torch_data,
+  }.items():
+    monkeypatch.setitem(sys.modules, name, module)
+  monkeypatch.setattr(data, 'NAMES', ('one', 'three'))
+  tokenizer = types.SimpleNamespace(
+    tokenize=lambda text: types.SimpleNamespace(
+      numpy=lambda: np.arange(3, 3 + len(text))
+    )
+  )
+  split = {
+    'audio': np.array([[5, -5], [7, 0]], np.int16),
+    'text': np.array(['three', 'one']),
+  }
+  workload = types.SimpleNamespace()
+  speech.give_speech(workload, {'validation': split}, tokenizer)
+  found = workload.LibriSpeechDataset(
+    split='dev-clean+dev-other', data_dir='there'
+  )
+  assert len(found) == 2
+  (audio, silence), (tokens, padding) = found[1]
+  assert (audio.tolist(), silence.tolist()) == ([7, 0], [0, 0])
+  assert (tokens.tolist(), padding.tolist()) == (
+    [3, 4, 5, 0, 0],
+    [0, 0, 0, 1, 1],
+  )
+  assert {each.dtype for each in (audio, silence, tokens, padding)} == {
+    np.dtype(np.float32)
+  }
+  workload.torch.utils.data.DataLoader(found, num_workers=4, shuffle=True)
+  how = {'num_workers': 0, 'prefetch_factor': None, 'shuffle': True}
+  assert loaded == [((found,), how)]
+
+
+def test_letters_are_trained_once_on_the_names(tmp_path, monkeypatch):
+  asked = []
+
+  def train(*, model_writer, sentence_iterator, **how):
+    model_writer.write(b'model')
+    asked.append((tuple(sentence_iterator), how))
+
+  trainer = types.SimpleNamespace(train=train)
+  module = types.SimpleNamespace(SentencePieceTrainer=trainer)
+  monkeypatch.setitem(sys.modules, 'sentencepiece', module)
+  for _ in range(2):
+    speech.train_pieces(tmp_path / 'new' / 'pieces', 19)
+  assert (tmp_path / 'new' / 'pieces').read_bytes() == b'model'
+  how = {'vocab_size': 19, 'model_type': 'char', 'character_coverage': 1.0}
+  assert asked == [(data.NAMES, how)]
+
+
+def test_a_models_sizes_are_replaced(monkeypatch):
+  module = types.SimpleNamespace(
+    ConformerConfig=lambda **fields: {'encoder_dim': 512, **fields}
+  )
+  path, _ = patched.SIZES['librispeech_conformer']
+  monkeypatch.setitem(sys.modules, path, module)
+  patched.make_smaller('librispeech_conformer', {'encoder_dim': 48})
+  assert module.ConformerConfig(use_specaug=True) == {
+    'encoder_dim': 48,
+    'use_specaug': True,
+  }
+
+
+def test_cifar_divides_its_totals_by_the_examples():
+  class Workload:
+    pass
+
+  patched.mend_cifar(Workload)
+  totals = {'loss': 6.0, 'accuracy': 3.0}
+  found = Workload()._normalize_eval_metrics(4, totals)
+  assert found == {'loss': 1.5, 'accuracy': 0.75}
+
+
+def test_sizes_of_further_workloads_fit_their_data():
+  """What main's cifar asserts, and a piece for each letter."""
+  properties = run.CASES['cifar10'].properties
+  held = properties['num_validation_examples']
+  assert held == data.CIFAR10_HELD
+  trained = (10_000 - held) * data.CIFAR10_TIMES
+  assert properties['num_train_examples'] == trained == 50_000 - held
+  letters = set(''.join(data.NAMES))
+  for name in ('spoken_conformer', 'spoken_deepspeech'):
+    assert run.CASES[name].model['vocab_size'] == len(letters) + 1 + 3
+
+
 def test_sizes_on_real_data_fit_each_other():
   """A whole split is a batch; a token for each piece, an output for an assay."""
   tox21, multi30k = (run.CASES[name] for name in run.REAL)
@@ -291,6 +447,8 @@ def test_a_target_is_passed_not_met():
   assert logs.steps_to(points, 0.2) == 1
   assert logs.steps_to(points, 0.25) == 9
   assert logs.steps_to(points, 0.75) == math.inf
+  assert logs.steps_to(points, 0.25, lower=True) == math.inf
+  assert logs.steps_to(points, 0.26, lower=True) == 1
 
 
 def test_the_table_has_medians_least_and_most():
@@ -321,6 +479,24 @@ def test_real_data_have_a_table_of_their_own():
     f'| entry | {name}, {run.CASES[name].target} |',
     '| --- | --- |',
     '| x | **1**, 1 of 1 |',
+  ]
+
+
+def test_further_workloads_have_the_first_and_the_last_evaluation():
+  points = [
+    logs.Point(1, 0.5, 2.25, 0.3),
+    logs.Point(9, 4.5, 1.0, 0.2),
+    logs.Point(17, 8.5, 0.5, 0.12345),
+  ]
+  found = {
+    logs.RunKey('spoken_deepspeech', 'counted', 'x', 1, 0.0): points,
+    logs.RunKey('tox21', 'counted', 'x', 1, 0.0): points,
+  }
+  assert run.ends_of(found, run.FURTHER) == [
+    '| case | entry | seed | evaluation | loss | metric |',
+    '| --- | --- | --- | --- | --- | --- |',
+    '| spoken_deepspeech | x | 1 | step 1 | 2.25 | wer 0.300 |',
+    '| spoken_deepspeech | x | 1 | step 17 | 0.5 | wer 0.123 |',
   ]
 
 
@@ -411,6 +587,16 @@ def test_a_job_says_what_is_changed_of_the_benchmark():
   assert 'eval_period_time_sec' not in job['properties']
 
 
+def test_where_less_is_better_a_test_target_is_reached_above_all():
+  folders = {'spoken_conformer': pathlib.Path('recordings')}
+  job = run.job_of(
+    dataclasses.replace(STUDY, folders=folders),
+    logs.RunKey('spoken_conformer', 'counted', 'MUON', 3, 0.0),
+  )
+  assert job['properties']['test_target_value'] == math.inf
+  assert job['properties']['eval_period_time_sec'] == 6
+
+
 def test_runs_have_the_target_of_their_data_or_the_one_given():
   assert run.runs_of(STUDY, 'published_muon') == [
     logs.RunKey('fashion', 'real', 'published_muon', 1, 0.873),
@@ -429,6 +615,10 @@ def test_what_the_benchmark_wrote_is_read(tmp_path):
   )
   found = run.points_of(tmp_path, 'accuracy')
   assert found == RUNS[logs.RunKey('a', 'counted', 'x', 1, 0.5)][:2]
+  (tmp_path / 'eval_measurements.csv').write_text(
+    'global_step,score,validation/ctc_loss,validation/wer\n1,0.5,2.25,0.25\n'
+  )
+  assert run.points_of(tmp_path, 'wer') == found[:1]
 
 
 def test_an_entry_with_other_peaks_is_otherwise_the_same():
