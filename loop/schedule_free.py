@@ -45,11 +45,14 @@ from .settings import attempt
 _OPTIMIZER = ScheduleFreeMuon()
 _PEAK = SpectralPeak()
 # What stands between a user's line and `init`.
-_LIBRARIES = (__name__.partition('.')[0], *('equinox', 'flax', 'jax', 'optax'))
+_LIBRARIES = {__name__.partition('.')[0], 'equinox', 'flax', 'jax', 'optax'}
 _OF_LOOP = (
   'those that the loop trains, as a tree like that given to init; of a model '
   'of nnx, nnx.state(model, nnx.Param)'
 )
+
+
+_OF_INIT = 'a tree like that given to init'
 
 
 class ScheduleFreeState(NamedTuple):
@@ -125,6 +128,9 @@ def schedule_free_muon(
   """
   _check_arguments(learning_rate, num_steps, optimizer)
   matrices, loss_fn = map(_function_in, (matrices, loss_fn))
+  for name, function in (('matrices', matrices), ('loss_fn', loss_fn)):
+    is_usable = function is None or callable(function)
+    check(is_usable, name, function, 'a function or None')
   at_gradient = AtGradient(optimizer)
   b1 = at_gradient.b1
 
@@ -163,6 +169,11 @@ def schedule_free_muon(
     updates: Any, state: Any, params: Any = None, **unused: Any
   ) -> tuple[Any, ScheduleFreeState]:
     check(params is not None, 'params', params, 'those that are trained')
+    is_own = isinstance(state, ScheduleFreeState)
+    must_be = "that of schedule_free_muon's init"
+    check(is_own, 'state', type(state).__name__, must_be)
+    for name, tree in (('params', params), ('updates', updates)):
+      attempt(name, tree, _OF_INIT, lambda tree: tree_map(_same, tree, state.z))
     rate = state.peak if learning_rate is None else learning_rate
     if callable(rate):
       rate = rate(state.count)
@@ -175,7 +186,8 @@ def schedule_free_muon(
     y = tree_map(functools.partial(_moved, state.b1, b1), given, state.z)
     steps, after = at_gradient.build(step).update(widened(updates), before, y)
     new = tree_map(jnp.add, y, steps)
-    steps = tree_map(lambda s, y, old: s + (y - old), steps, y, given)
+    # The step leads from the y that was handed over.
+    steps = tree_map(lambda s, at, old: s + (at - old), steps, y, given)
     changes = tree_map(change, params, new, steps)
     as_params = lambda p, step: step.astype(p.dtype) if is_coarse(p) else step
     return tree_map(as_params, params, changes), ScheduleFreeState(
@@ -289,6 +301,10 @@ def _evaluated(state: Any, params: Any) -> Any:
   return attempt('params', params, _OF_LOOP, averages)
 
 
+def _same(node: Any, _: Any) -> Any:
+  return node
+
+
 def _moved(old: Any, new: float, y: Any, z: Any) -> Any:
   """The y of a new share of x, where y had an old one; x and z stay.
 
@@ -317,6 +333,7 @@ class _Signature(inspect.Signature):
 
   def bind(self, *args: Any, **kwargs: Any) -> inspect.BoundArguments:
     bound = super().bind(*args, **kwargs)
+    bound.apply_defaults()  # a functools.partial has its functions there
     for name in ('matrices', 'loss_fn'):
       if callable(bound.arguments.get(name)):
         bound.arguments[name] = _Function(bound.arguments[name])
@@ -349,6 +366,9 @@ def _check_arguments(
   if isinstance(learning_rate, (jax.Array, np.ndarray)):
     shape = learning_rate.shape
     check(shape == (), 'shape of learning_rate', shape, '(), as of a number')
+  must_be = f'a rate; for the steps of the run num_steps={learning_rate}'
+  is_count = isinstance(learning_rate, int) and learning_rate > 1
+  check(not is_count, 'learning_rate', learning_rate, must_be)
   is_number = learning_rate is not None and not callable(learning_rate)
   if is_number and not _is_traced(learning_rate):
     check_number('learning_rate', _value(learning_rate), '[0, inf)')

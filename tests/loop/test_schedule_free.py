@@ -176,6 +176,9 @@ EMA = Averaged(ScheduleFreeMuon().inner, one_minus_beta1=1.0)
     ({'optimizer': ScheduleFreeAdamW()}, r'must be a ScheduleFreeMuon\(…\)'),
     ({'optimizer': AdamW()}, r'must be a ScheduleFreeMuon\(…\)'),
     ({'optimizer': EMA}, 'one_minus_beta1=1.0: must be below 1'),
+    ({'learning_rate': 900}, 'must be a rate; for the steps .* num_steps=900'),
+    ({'matrices': 3}, 'matrices=3: must be a function or None'),
+    ({'loss_fn': 3}, 'loss_fn=3: must be a function or None'),
   ),
   ids=str,
 )
@@ -239,6 +242,18 @@ def test_an_update_needs_the_parameters():
     tx.update(params, tx.init(params))
 
 
+def test_an_update_needs_its_own_state_and_trees_like_the_parameters():
+  tx, params = muon(0.05), arrays(START)
+  own, other = tx.init(params), optax.adamw(0.1).init(params)
+  part = {'w': params['w']}
+  with pytest.raises(ValueError, match='state=.tuple.: must be that of sch'):
+    tx.update(params, other, params)
+  with pytest.raises(ValueError, match='updates=.*: must be a tree like that'):
+    tx.update(part, own, params)
+  with pytest.raises(ValueError, match='params=.*: must be a tree like that'):
+    tx.update(params, own, part)
+
+
 def test_a_guess_is_a_warning_and_a_trace_is_no_guess():
   params, said = arrays(START), r"the form of \['w'\] \(matrices=…"
   begin = functools.partial(TrainState.create, apply_fn=None, params=params)
@@ -284,6 +299,9 @@ WRAPPERS = {
     {'all': muon(0.05)}, {'b': 'all', 'w': 'all'}
   ),
   'inject_hyperparams': lambda: injected(0.05),
+  'injected partial': lambda: optax.inject_hyperparams(
+    functools.partial(schedule_free_muon, matrices=FORMS)
+  )(0.05),
   'static functions': lambda: injected(0.05, ('matrices', 'loss_fn')),
   'injected schedule': lambda: injected(optax.constant_schedule(0.05)),
   'apply_if_finite': lambda: optax.apply_if_finite(muon(0.05), 2),
