@@ -12,11 +12,15 @@ from reset_cycles.research.board.ablation import page as ablation
 from reset_cycles.research.board.workload_sets import SETS
 
 FOLDER = pathlib.Path(muon.__file__).parent
-OVER = 'over `before_the_law`'
+# The columns that compare with a setting, run by run.
+OVER = {
+  'over `before_the_law`': 'before_the_law',
+  'over `MUON`': 'MUON',
+}
 WORKLOADS = {**SETS, 'both': [w for names in SETS.values() for w in names]}
 CONDITIONS = {
   'selection': ('tuned',),
-  'held_out': ('tuned', 'near', 'slow', 'large', 'small'),
+  'held_out': ('tuned', 'near', 'slow', 'large', 'small', 'inputs'),
   'both': ('tuned_full',),
 }
 
@@ -35,9 +39,9 @@ def rows():
       yield from (dict(zip(head, values)) for values in cells)
 
 
-def over_former(runs, name, condition):
-  """The cell of an entry with the setting before the law as the baseline."""
-  named = {'before_the_law': ablation.BASELINE, name: name}
+def over(runs, name, condition, setting):
+  """The cell of an entry with another setting as the baseline."""
+  named = {setting: ablation.BASELINE, name: name}
   own = [
     run._replace(submission=named[run.submission])
     for run in runs
@@ -59,8 +63,9 @@ def expected():
       cells = {condition: ablation.cell(pairs, condition)}
       if condition in ablation.TARGETS and not is_baseline:
         cells[f'{condition}: steps'] = ablation.cell(pairs, 'tuned')
-      if name not in ('before_the_law', ablation.BASELINE):
-        cells[OVER] = over_former(runs, name, condition)
+      for head, setting in OVER.items():
+        if name not in (setting, ablation.BASELINE):
+          cells[head] = over(runs, name, condition, setting)
       yield name, condition, cells
 
 
