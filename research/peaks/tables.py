@@ -66,24 +66,23 @@ class Cell(NamedTuple):
     least = self.last('share', self.best('share'))
     return (self.last(arm, number) - least) / (self.untrained - least)
 
-  def over_adamw(self, arm: str, number: float) -> float | None:
-    """The steps to the loss that AdamW at its best peak ends with.
+  def over_adamw(self, arm: str, number: float, peak: float) -> float | None:
+    """The steps to the loss that AdamW at a peak ends with.
 
     Returns:
       A fraction of the run; None if the loss is not reached.
     """
-    goal = self.last('adamw', self.best('adamw'))
-    curve = self.curves[arm, number]
-    reached = np.flatnonzero(np.asarray(curve) <= goal)
+    curve = np.asarray(self.curves[arm, number])
+    reached = np.flatnonzero(curve <= self.last('adamw', peak))
     return float(reached[0] + 1) / len(curve) if len(reached) else None
 
-  def below_adamw(self, arm: str, number: float) -> float:
-    """The loss at the end below that of AdamW at its best peak.
+  def below_adamw(self, arm: str, number: float, peak: float) -> float:
+    """The loss at the end below that of AdamW at a peak.
 
     Returns:
       A fraction of the way from the untrained loss to AdamW's.
     """
-    least = self.last('adamw', self.best('adamw'))
+    least = self.last('adamw', peak)
     return (least - self.last(arm, number)) / (self.untrained - least)
 
 
@@ -102,7 +101,7 @@ def cells(rows: Iterable[Mapping[str, str]]) -> list[Cell]:
 
 
 def _beside(cell: Cell, arm: str, number: float) -> str:
-  share = cell.over_adamw(arm, number)
+  share = cell.over_adamw(arm, number, cell.best('adamw'))
   reached = 'never' if share is None else f'{share:.2f}'
   return f'{100 * cell.over_best_share(arm, number):+.1f} %, {reached}'
 
@@ -127,20 +126,21 @@ def table(log: pathlib.Path) -> str:
 def seeds(log: pathlib.Path) -> str:
   """The law beside AdamW at the best peak of seed 0, over seeds, in Markdown.
 
-  A row for each cell of several seeds with both. The loss that is to be reached
-  is AdamW's with the same seed. A run that does not reach it counts as infinite
-  in the median.
+  A row for each cell of several seeds, seed 0 among them. The loss that is to
+  be reached is AdamW's with the same seed. A run that does not reach it counts
+  as infinite in the median.
   """
-  found: dict[tuple[str, int], list[Cell]] = {}
+  groups: dict[tuple[str, int], list[Cell]] = {}
   for cell in cells(run_logs.read(log, FIELDS)):
     if {_LAW[0], 'adamw'} <= {arm for arm, _ in cell.curves}:
-      found.setdefault((cell.task, cell.steps), []).append(cell)
-  lines = [_SEEDS_HEAD]
-  for (task, steps), own in found.items():
+      groups.setdefault((cell.task, cell.steps), []).append(cell)
+  lines = []
+  for (task, steps), own in groups.items():
     if len(own) == 1:
       continue
-    below = [100 * cell.below_adamw(*_LAW) for cell in own]
-    shares = [cell.over_adamw(*_LAW) or math.inf for cell in own]
+    peak = next(cell.best('adamw') for cell in own if cell.seed == 0)
+    below = [100 * cell.below_adamw(*_LAW, peak) for cell in own]
+    shares = [cell.over_adamw(*_LAW, peak) or math.inf for cell in own]
     middle = float(np.median(shares))
     parts = (
       f'{task} | {steps:,} | {len(own)}',
@@ -149,7 +149,7 @@ def seeds(log: pathlib.Path) -> str:
       'never' if math.isinf(middle) else f'{middle:.2f}',
     )
     lines.append(f'| {" | ".join(parts)} |')
-  return '\n'.join(lines)
+  return '\n'.join([_SEEDS_HEAD, *lines] if lines else [])
 
 
 def tried(log: pathlib.Path, in_force: pathlib.Path) -> str:

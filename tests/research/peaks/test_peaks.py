@@ -165,8 +165,9 @@ def test_a_cell_by_hand():
   assert cell.best('adamw') == 0.01
   assert cell.over_best_share('share', 0.08) == pytest.approx(0.4 / 2)
   assert cell.over_best_share('law', 0.16) == pytest.approx(-0.1 / 2)
-  assert cell.over_adamw('share', 0.08) is None
-  assert cell.over_adamw('law', 0.16) == 2 / 4
+  assert cell.over_adamw('share', 0.08, 0.01) is None
+  assert cell.over_adamw('law', 0.16, 0.01) == 2 / 4
+  assert cell.below_adamw('law', 0.16, 0.001) == pytest.approx(0.4 / 1.7)
   log_rows = [[*row.values()] for row in rows()]
   assert len(log_rows[0]) == len(study.FIELDS)
 
@@ -185,6 +186,7 @@ def test_the_table_of_seeds_by_hand(tmp_path):
   of_seeds = [[*row.values()] for row in rows()]
   for arm, number, text in (
     ('law', 0.16, '2.0 1.8 1.6 1.2'),
+    ('adamw', 0.001, '2.5 2.0 1.5 0.9'),  # 0.01 is the best of seed 0
     ('adamw', 0.01, '2.5 2.0 1.5 1.0'),
   ):
     of_seeds.append(['square', 300, arm, number, 1, '3', text])
@@ -219,6 +221,7 @@ def test_what_was_tried_by_hand(tmp_path):
 def test_the_page_has_the_table_of_the_log():
   page = study.LOG.with_name('PEAKS.md').read_text()
   assert tables.table(study.LOG) in page
+  assert tables.seeds(study.LOG) in page
   log = study.LOG.with_name('tried.csv')
   assert tables.tried(log, study.LOG) in page
 
