@@ -19,7 +19,7 @@ max_allowed_runtime_sec is the time of step_hint steps of one second each.
   large   the weights of every fresh model, its parameters of two or more axes,
           are ten times as large. The model is then another one
   small   likewise, a tenth
-  inputs  the numbers that the model reads, not its tokens, are ten times as large
+  inputs  numbers that the model reads, not its tokens, are ten times as large
 
 With _full behind a name the workload keeps its own length.
 
