@@ -52,8 +52,8 @@ class Recordings:
     longest = max(map(len, tokens.values()))
     rows = {
       text: (
-        np.float32([*each, *[0] * (longest - len(each))]),
-        np.float32([0] * len(each) + [1] * (longest - len(each))),
+        np.array([*each, *[0] * (longest - len(each))], np.float32),
+        np.repeat(np.float32([0, 1]), [len(each), longest - len(each)]),
       )
       for text, each in tokens.items()
     }
