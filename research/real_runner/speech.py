@@ -53,7 +53,7 @@ class Recordings:
     rows = {
       text: (
         np.array([*each, *[0] * (longest - len(each))], np.float32),
-        np.repeat(np.float32([0, 1]), [len(each), longest - len(each)]),
+        (np.arange(longest) >= len(each)).astype(np.float32),
       )
       for text, each in tokens.items()
     }
