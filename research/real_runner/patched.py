@@ -26,17 +26,18 @@ import numpy as np
 from ...mini_algoperf.workloads import translation
 from . import data, speech
 
+_CIFAR = 'algoperf.workloads.cifar.cifar_jax'
 # Where each workload calls TFDS.
 LOADERS = {
   'mnist': 'algoperf.workloads.mnist.workload',
   'ogbg': 'algoperf.workloads.ogbg.input_pipeline',
   'wmt': 'algoperf.workloads.wmt.input_pipeline',
-  'cifar': 'algoperf.workloads.cifar.cifar_jax.workload',
+  'cifar': f'{_CIFAR}.workload',
 }
 _SPEECH = 'algoperf.workloads.librispeech_conformer'
 # The class or function of each model that has its sizes.
 SIZES = {
-  'cifar': ('algoperf.workloads.cifar.cifar_jax.models', 'ResNet18'),
+  'cifar': (f'{_CIFAR}.models', 'ResNet18'),
   'librispeech_conformer': (
     f'{_SPEECH}.librispeech_jax.models',
     'ConformerConfig',
@@ -278,12 +279,23 @@ def make_smaller(workload: str, sizes: dict[str, Any]) -> None:
   setattr(models, name, functools.partial(getattr(models, name), **sizes))
 
 
-def mend_cifar(workload: Any) -> None:
-  """main's cifar calls `jax.tree_map`, which jax 0.7 does not have.
+def mend_cifar(pipeline: Any, workload: Any) -> None:
+  """Makes main's cifar run, which it does not as it is.
+
+  Its batches are not split by devices, as `prefetch_to_device` would have them.
+  Its model_state is the parameters themselves, so that an entry that donates
+  both donates a buffer twice; here it is empty, and the first step adds the
+  statistics. And it calls `jax.tree_map`, which jax 0.7 does not have.
 
   Args:
+    pipeline: the module of its input pipeline.
     workload: its class.
   """
+  init_model_fn = workload.init_model_fn
+  pipeline.jax_utils = types.SimpleNamespace(
+    prefetch_to_device=lambda batches, size: batches
+  )
+  workload.init_model_fn = lambda self, rng: (init_model_fn(self, rng)[0], {})
   workload._normalize_eval_metrics = lambda self, num_examples, totals: {
     name: total / num_examples for name, total in totals.items()
   }
@@ -313,7 +325,8 @@ def run(job: Job) -> None:
     give_data(loader, splits)
   if job.workload == 'cifar':
     make_smaller(job.workload, job.model)
-    mend_cifar(loader.CifarWorkload)
+    pipeline = importlib.import_module(f'{_CIFAR}.input_pipeline')
+    mend_cifar(pipeline, loader.CifarWorkload)
   elif job.workload == 'wmt':
     make_translation_smaller(job.model)
     if name == 'sentences':

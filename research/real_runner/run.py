@@ -110,15 +110,15 @@ _SHORTER = {
 
 
 def _small_speech(workload: str, **model: int) -> Case:
-  """A workload of LibriSpeech's: 48 wide, and a piece for each letter."""
+  """A workload of LibriSpeech's: 32 wide, and a piece for each letter."""
   return Case(
     workload,
     'spoken_digits',
     'wer',
-    0.0,
+    0.1,
     60,
     400,
-    batch_size=32,
+    batch_size=16,
     properties={
       **_SHORTER,
       'eval_batch_size': 100,
@@ -126,7 +126,7 @@ def _small_speech(workload: str, **model: int) -> Case:
       'num_validation_examples': 300,
       'num_test_examples': 300,
     },
-    model={'vocab_size': 19, 'encoder_dim': 48, **model},
+    model={'vocab_size': 19, 'encoder_dim': 32, **model},
     lower=True,
   )
 
@@ -184,7 +184,7 @@ CASES = {
     1.0,
     60,
     400,
-    batch_size=64,
+    batch_size=32,
     properties={
       **_SHORTER,
       'eval_batch_size': 500,
@@ -367,18 +367,28 @@ def tables_of(found: logs.Logs, names: Iterable[str]) -> list[str]:
   return lines[:-1]
 
 
-def ends_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
-  """Markdown: the first and the last evaluation of each run of some cases."""
+def courses_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
+  """Markdown: loss and metric of each run of some cases, from first to last."""
   rows = [
-    ['case', 'entry', 'seed', 'evaluation', 'loss', 'metric'],
+    [
+      *('case', 'entry', 'seed', 'steps'),
+      *('loss: first, least, last', 'metric: first, best, last'),
+    ],
     ['---'] * 6,
   ]
   for name in names:
+    best = min if CASES[name].lower else max
     for run in sorted(run for run in found if run.data == name):
-      for point in (found[run][0], found[run][-1]):
-        metric = f'{CASES[name].metric} {point.metric:.3f}'
-        step, loss = f'step {point.step}', f'{point.loss:.3g}'
-        rows.append([name, run.entry, str(run.seed), step, loss, metric])
+      points = found[run]
+      losses = [point.loss for point in points]
+      metrics = [point.metric for point in points]
+      shown = (
+        ', '.join(f'{value:.3g}' for value in (values[0], middle, values[-1]))
+        for values, middle in ((losses, min(losses)), (metrics, best(metrics)))
+      )
+      rows.append(
+        [name, run.entry, str(run.seed), str(points[-1].step), *shown]
+      )
   return [f'| {" | ".join(row)} |' for row in rows]
 
 
@@ -388,7 +398,7 @@ def page() -> str:
   others = [name for name in CASES if name not in (*REAL, *FURTHER)]
   text = logs.written(text, tables_of(found, others))
   text = logs.written(text, tables_of(found, REAL), logs.REAL_MARKS)
-  return logs.written(text, ends_of(found, FURTHER), logs.FURTHER_MARKS)
+  return logs.written(text, courses_of(found, FURTHER), logs.FURTHER_MARKS)
 
 
 def train(study: Study, entries: Sequence[str]) -> None:

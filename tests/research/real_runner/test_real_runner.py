@@ -310,11 +310,19 @@ def test_a_models_sizes_are_replaced(monkeypatch):
   }
 
 
-def test_cifar_divides_its_totals_by_the_examples():
-  class Workload:
-    pass
+def test_cifar_is_mended():
+  """Whole batches, no parameters as statistics, totals over the examples."""
 
-  patched.mend_cifar(Workload)
+  class Workload:
+    def init_model_fn(self, rng):
+      return {'kernel': rng}, {'kernel': rng}
+
+  pipeline = types.SimpleNamespace()
+  patched.mend_cifar(pipeline, Workload)
+  batches = iter([{'inputs': np.zeros((64, 2))}])
+  [batch] = pipeline.jax_utils.prefetch_to_device(batches, 2)
+  assert batch['inputs'].shape == (64, 2)
+  assert Workload().init_model_fn(5) == ({'kernel': 5}, {})
   totals = {'loss': 6.0, 'accuracy': 3.0}
   found = Workload()._normalize_eval_metrics(4, totals)
   assert found == {'loss': 1.5, 'accuracy': 0.75}
@@ -482,21 +490,24 @@ def test_real_data_have_a_table_of_their_own():
   ]
 
 
-def test_further_workloads_have_the_first_and_the_last_evaluation():
+def test_further_workloads_show_the_course_of_a_run():
+  """Less of wer is better, more of accuracy; each has its own best."""
   points = [
     logs.Point(1, 0.5, 2.25, 0.3),
-    logs.Point(9, 4.5, 1.0, 0.2),
-    logs.Point(17, 8.5, 0.5, 0.12345),
+    logs.Point(9, 4.5, 0.5, 0.12345),
+    logs.Point(17, 8.5, 1.0, 0.2),
   ]
   found = {
     logs.RunKey('spoken_deepspeech', 'counted', 'x', 1, 0.0): points,
+    logs.RunKey('cifar10', 'counted', 'y', 2, 1.0): points,
     logs.RunKey('tox21', 'counted', 'x', 1, 0.0): points,
   }
-  assert run.ends_of(found, run.FURTHER) == [
-    '| case | entry | seed | evaluation | loss | metric |',
+  assert run.courses_of(found, run.FURTHER) == [
+    '| case | entry | seed | steps | loss: first, least, last '
+    '| metric: first, best, last |',
     '| --- | --- | --- | --- | --- | --- |',
-    '| spoken_deepspeech | x | 1 | step 1 | 2.25 | wer 0.300 |',
-    '| spoken_deepspeech | x | 1 | step 17 | 0.5 | wer 0.123 |',
+    '| cifar10 | y | 2 | 17 | 2.25, 0.5, 1 | 0.3, 0.3, 0.2 |',
+    '| spoken_deepspeech | x | 1 | 17 | 2.25, 0.5, 1 | 0.3, 0.123, 0.2 |',
   ]
 
 
