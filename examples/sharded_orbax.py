@@ -45,6 +45,7 @@ def train(steps: int, folder: str, kill_at: int = -1) -> State:
         loss, accuracy = evaluate(cycles.eval_params(state), *TEST)
         state, _ = cycles.after_evaluation(step + 1, loss, accuracy, state)
         manager.save(step + 1, args=ocp.args.StandardSave(state))
+        manager.wait_until_finished()  # else the kill may come first
   return state
 
 

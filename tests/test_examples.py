@@ -5,6 +5,7 @@ import pathlib
 import re
 import sys
 
+import jax
 import optax
 import pytest
 
@@ -20,8 +21,10 @@ def example(tmp_path, monkeypatch):
   """Imports an example as if it was run from its folder."""
   monkeypatch.chdir(tmp_path)
   monkeypatch.syspath_prepend(str(FOLDER))
-  # For the processes that an example starts.
+  # For the processes that an example starts, whose programs are to be the same.
   monkeypatch.setenv('PYTHONPATH', ':'.join(p for p in sys.path if p))
+  is_plain = jax.config.read('jax_disable_most_optimizations')
+  monkeypatch.setenv('JAX_DISABLE_MOST_OPTIMIZATIONS', str(is_plain))
   yield importlib.import_module
   for name in EXAMPLES:
     sys.modules.pop(name, None)
