@@ -27,15 +27,15 @@ def gather(
   collapsed = numbers.collapsed_slice_dims
   batching = getattr(numbers, 'operand_batching_dims', ())
   # An array of one index looks up, as one of many does; a number does not.
-  is_one = len(indices) < 2 and math.prod(indices) == len(
+  is_one_slice = len(indices) < 2 and math.prod(indices) == len(
     numbers.start_index_map
   )
   rest = [i for i in range(len(operand)) if i not in (*collapsed, *batching)]
   value, tracks = inputs[0], []
   for track in value.tracks if value.level < Level.DATA else ():
-    if is_one:
+    if is_one_slice:
       _note_taken(tallies, track, sizes)
-    row = _row(tallies, track, sizes, is_one, batching)
+    row = _row(tallies, track, sizes, is_one_slice, batching)
     if row is None:
       continue
     dims: list[tuple[Digit, ...]] = [(Digit(FREE, 0, n),) for n in shape]
@@ -97,22 +97,20 @@ def _row(
   tallies: Tallies,
   track: Track,
   sizes: Sequence[int],
-  is_one: bool,
+  is_one_slice: bool,
   batching: Sequence[int],
 ) -> Track | None:
-  """Of slices of these sizes, one or an array of them; None if of a table.
+  """Of slices of these sizes, one or an array of them.
 
-  A slice of size 1 of what has two or more other axes is a layer of a stack.
+  None if they are of a table, or chosen by the axes of another factor. A slice of size 1 of what has two or more other axes is a layer of a stack.
   """
   old = sizes_of(track)
-  is_row = [n == 1 and n != m for n, m in zip(sizes, old)]
+  are_rows = [n == 1 and n != m for n, m in zip(sizes, old)]
   others = [n for i, n in enumerate(sizes) if n > 1 and i not in batching]
   tally = tallies.of(track)
-  if not is_one and any(is_row):
-    pairs = zip(track.dims, is_row)
-    if not any(
-      d.axis >= 0 for dim, is_one_row in pairs if is_one_row for d in dim
-    ):
+  if not is_one_slice and any(are_rows):
+    pairs = zip(track.dims, are_rows)
+    if not any(d.axis >= 0 for dim, is_row in pairs if is_row for d in dim):
       tally.is_combined = True  # by the rows of another factor of a product
       return None
     if len(others) < 2:
@@ -121,8 +119,8 @@ def _row(
     tally.is_chosen = True
   stacked = track.stacked
   dims: list[tuple[Digit, ...]] = []
-  for dim, n, m, is_one_row in zip(track.dims, sizes, old, is_row):
-    if is_one_row and len(others) > 1:
+  for dim, n, m, is_row in zip(track.dims, sizes, old, are_rows):
+    if is_row and len(others) > 1:
       stacked += tuple(d for d in dim if d.axis >= 0)
       dims.append(())
     else:
