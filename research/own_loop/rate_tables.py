@@ -93,7 +93,7 @@ class Loop(NamedTuple):
 
 
 def loop_of(rows: Sequence[Mapping[str, str]], name: str) -> Loop:
-  """One of LOOPS, of the seeds that all arms have; else of those of each."""
+  """One of LOOPS, of the seeds that each arm has."""
   network, metric, target = LOOPS[name]
   sign = 1 if metric == 'accuracies' else -1
   curves: dict[Any, list[list[float]]] = collections.defaultdict(list)
@@ -103,8 +103,8 @@ def loop_of(rows: Sequence[Mapping[str, str]], name: str) -> Loop:
       curves[row['arm'], float(row['number'])].append(curve)
   untrained = 0.0
   if sign < 0:
-    found = [float(r['untrained']) for r in rows if r['network'] == network]
-    untrained = float(np.median(found))
+    losses = [float(r['untrained']) for r in rows if r['network'] == network]
+    untrained = float(np.median(losses))
   if target is None:
     loop = Loop(0.0, sign, untrained, curves)
     best = curves['adamw', loop.best_end('adamw')]

@@ -68,30 +68,30 @@ def seconds_of(
     tx = transformation(arm, 1e-3, network)
     step = jax.jit(one_step(network, _always(tx)))
     params = network.init(jax.random.PRNGKey(0))
-    held = [State(params, tx.init(params))]
+    cell = [State(params, tx.init(params))]
 
-    def take(held: list[State] = held, step: Any = step) -> Any:
-      held[0] = step(network.data, held[0], jax.random.PRNGKey(0), 0, 0.0)
-      return jax.block_until_ready(held[0])
+    def take(cell: list[State] = cell, step: Any = step) -> Any:
+      cell[0] = step(network.data, cell[0], jax.random.PRNGKey(0), 0, 0.0)
+      return jax.block_until_ready(cell[0])
 
     steps[arm] = take
-  found: dict[str, list[float]] = {arm: [] for arm in arms}
+  seconds: dict[str, list[float]] = {arm: [] for arm in arms}
   for i in range(_WARM_UP + rounds):
     for arm in arms if i % 2 else arms[::-1]:
       begin = time.process_time()
       steps[arm]()
       if i >= _WARM_UP:
-        found[arm].append(time.process_time() - begin)
-  return {arm: np.asarray(times) for arm, times in found.items()}
+        seconds[arm].append(time.process_time() - begin)
+  return {arm: np.asarray(times) for arm, times in seconds.items()}
 
 
 def rows_of(name: str, seconds: Mapping[str, np.ndarray]) -> list[list[str]]:
   """Rows of the log, of what `seconds_of` gives: one for each arm but AdamW."""
   base = seconds['adamw']
   rows = []
-  for arm, found in seconds.items():
+  for arm, times in seconds.items():
     if arm != 'adamw':
-      quartiles = np.percentile(found / base, (25, 50, 75))
+      quartiles = np.percentile(times / base, (25, 50, 75))
       numbers = (1e3 * np.median(base), *quartiles)
       cells = (f'{number:.3f}' for number in numbers)
       rows.append([name, arm, str(len(base)), *cells])
@@ -133,10 +133,10 @@ def grid_table(rows: Sequence[Mapping[str, str]]) -> str:
   heads = [f'batch {batch}' for batch in BATCHES]
   lines = [f'| width | {" | ".join(heads)} |', f'|---|{"---|" * len(heads)}']
   for width in WIDTHS:
-    found = [of_name.get(f'dense_{width}_{batch}') for batch in BATCHES]
+    cases = [of_name.get(f'dense_{width}_{batch}') for batch in BATCHES]
     cells = [
       f'{float(row["adamw_ms"]):.2f} ms, {_cell(row)}' if row else ''
-      for row in found
+      for row in cases
     ]
     lines.append(f'| {width} | {" | ".join(cells)} |')
   return '\n'.join(lines)

@@ -164,18 +164,18 @@ def tried(log: pathlib.Path, in_force: pathlib.Path) -> str:
     for c in cells(run_logs.read(in_force, FIELDS))
     if not c.seed
   }
-  found = {
+  texts = {
     key: f'{cell.last("law", cell.best("law")):.3f}'
     for key, cell in ends.items()
     if any(arm == 'law' for arm, _ in cell.curves)
   }
   for row in run_logs.read(log, _TRIED):
-    found[row['what'], row['task'], int(row['steps'])] = (
+    texts[row['what'], row['task'], int(row['steps'])] = (
       f'{float(row["loss"]):.3f}'
     )
   head = ' | '.join(f'{task}, {steps:,}' for task, steps in _SOME)
   lines = [f'| what | {head} |', '|' + '---|' * (1 + len(_SOME))]
-  for what in dict.fromkeys(what for what, *_ in found):
-    shown = (found.get((what, *cell), '') for cell in _SOME)
+  for what in dict.fromkeys(what for what, *_ in texts):
+    shown = (texts.get((what, *cell), '') for cell in _SOME)
     lines.append(f'| {what} | {" | ".join(shown)} |')
   return '\n'.join(lines)
