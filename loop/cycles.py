@@ -68,7 +68,7 @@ class Position(NamedTuple):
   is_over: bool = False  # whether the end of the run has been an event
 
 
-class Taken(NamedTuple):
+class Reading(NamedTuple):
   """What a state holds, laid out on the devices, and what takes it on."""
 
   driver: Driver
@@ -176,9 +176,9 @@ class Cycles:
     is_kept = frozen_among(params, frozen)
     if rule is not None:
       forms = tuple(answer.form for answer in answers) or None
-      made = jax.tree_util.tree_map(jnp.asarray, fresh(1)[0])
+      values = jax.tree_util.tree_map(jnp.asarray, fresh(1)[0])
       first_end = stage.config.chain.cycles[0].steps
-      start = RunStart(LoopDevices(made).get(made), forms, first_end)
+      start = RunStart(LoopDevices(values).get(values), forms, first_end)
       start = without(is_kept, start)
       must_be = 'a number where no parameter that is trained is a matrix'
       is_told = any(form.is_matrix for form in start.forms or ())
@@ -266,7 +266,7 @@ class Cycles:
     step, position = whole_step(step), self._position
     # Any other step means that the state may have been restored.
     is_next = step in (position.step, position.step + 1)
-    # So do other types, and `_taken` refuses another precision.
+    # So do other types, and `_reading` refuses another precision.
     is_next &= types_of(getattr(state, 'params', None)) == self._types
     if position.has_begun and is_next and step < position.due:
       if step == position.step:  # an evaluation may have reset the model
@@ -275,10 +275,10 @@ class Cycles:
       return state, []
     if step == 0 < position.step:  # another run
       position = self._position = Position()
-    taken = self._taken(state)
-    must_be = f'{taken.steps}, the steps taken so far'
-    check(step == taken.steps, 'step', step, must_be)
-    outcome = self._advance(taken, [])
+    reading = self._reading(state)
+    must_be = f'{reading.steps}, the steps taken so far'
+    check(step == reading.steps, 'step', step, must_be)
+    outcome = self._advance(reading, [])
     if step == 0 and not position.has_begun:
       rows = [start_event(self._stage.start, self.config)]
       if self._guess:
@@ -312,8 +312,8 @@ class Cycles:
     loss = attempt('loss', loss, 'a number', float)
     metric = attempt('metric', metric, 'a number', float)
     evaluation = Evaluation(step, loss, metric)
-    taken = self._taken(state)
-    driver, model, control, now = taken
+    reading = self._reading(state)
+    driver, model, control, now = reading
     check(step <= now, 'step', step, f'at most {now}, the steps taken so far')
     if refusal := _refusal(evaluation, control):
       numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
@@ -324,7 +324,7 @@ class Cycles:
       decision = Transition(control, None, events, due=now)
       outcome = driver.carry_out(decision, model, now)
     else:
-      outcome = self._advance(taken, [evaluation])
+      outcome = self._advance(reading, [evaluation])
     return self._handed_back(state, now, outcome)
 
   def new_stage(
@@ -365,7 +365,7 @@ class Cycles:
     lacks = self._training.lacks
     check(tau == 0 or not lacks, 'tau', tau, f'0 {lacks}')
     stage = next_stage(self._stage, num_steps)
-    driver, model, before, step = self._taken(state, is_any_chain=True)
+    driver, model, before, step = self._reading(state, is_any_chain=True)
     is_finite = driver.model_reset.is_finite(model)
     decision = begin_stage(stage, before, step, tau, is_finite)
     driver = driver._replace(config=stage.config)
@@ -409,7 +409,7 @@ class Cycles:
     words = np.asarray(jax.device_get(state.opt_state.clock))
     return float(self._rate(words.astype(np.int32)))
 
-  def _taken(self, state: Any, is_any_chain: bool = False) -> Taken:
+  def _reading(self, state: Any, is_any_chain: bool = False) -> Reading:
     """The model, the control and the steps of a state, restored or not."""
     content = contents(state, self._fields, self._like)
     begin, role_of = self._training.begin, self._training.role_of
@@ -420,10 +420,12 @@ class Cycles:
     # Parameters are made where make_params puts them; a reset takes host
     # values.
     fresh = lambda cycle: reset.devices.get(self._fresh(cycle))
-    return Taken(Driver(self.config, reset, fresh), model, control, steps)
+    return Reading(Driver(self.config, reset, fresh), model, control, steps)
 
-  def _advance(self, taken: Taken, evaluations: list[Evaluation]) -> Outcome:
-    driver, model, control, steps = taken
+  def _advance(
+    self, reading: Reading, evaluations: list[Evaluation]
+  ) -> Outcome:
+    driver, model, control, steps = reading
     outcome = driver.advance(model, control, evaluations, steps)
     if outcome.run_is_over and self._position.is_over:  # its event came before
       outcome = outcome._replace(events=outcome.events[: len(evaluations)])

@@ -50,8 +50,6 @@ _OF_LOOP = (
   'those that the loop trains, as a tree like that given to init; of a model '
   'of nnx, nnx.state(model, nnx.Param)'
 )
-
-
 _OF_INIT = 'a tree like that given to init'
 
 
@@ -182,12 +180,12 @@ def schedule_free_muon(
     before = AveragedState(
       state.base_optimizer_state, state.step_count, state.weight_sum, state.z
     )
-    given = in_float32(state.copies, params)
-    y = tree_map(functools.partial(_moved, state.b1, b1), given, state.z)
+    origin = in_float32(state.copies, params)
+    y = tree_map(functools.partial(_moved, state.b1, b1), origin, state.z)
     steps, after = at_gradient.build(step).update(widened(updates), before, y)
     new = tree_map(jnp.add, y, steps)
     # The step leads from the y that was handed over.
-    steps = tree_map(lambda s, at, old: s + (at - old), steps, y, given)
+    steps = tree_map(lambda s, at, old: s + (at - old), steps, y, origin)
     changes = tree_map(change, params, new, steps)
     as_params = lambda p, step: step.astype(p.dtype) if is_coarse(p) else step
     return tree_map(as_params, params, changes), ScheduleFreeState(
