@@ -102,7 +102,11 @@ def _row(
 ) -> Track | None:
   """Of slices of these sizes, one or an array of them.
 
-  None if they are of a table, or chosen by the axes of another factor. A slice of size 1 of what has two or more other axes is a layer of a stack.
+  A slice of size 1 of what has two or more other axes is a layer of a stack.
+
+  Returns:
+    None if they are of a table, or chosen by an axis of another factor of a
+    product.
   """
   old = sizes_of(track)
   are_rows = [n == 1 and n != m for n, m in zip(sizes, old)]
