@@ -171,7 +171,8 @@ def schedule_free_muon(
     must_be = "that of schedule_free_muon's init"
     check(is_own, 'state', type(state).__name__, must_be)
     for name, tree in (('params', params), ('updates', updates)):
-      attempt(name, tree, _OF_INIT, lambda tree: tree_map(_same, tree, state.z))
+      like = lambda tree: tree_map(_check_like, tree, state.z)
+      attempt(name, tree, _OF_INIT, like)
     rate = state.peak if learning_rate is None else learning_rate
     if callable(rate):
       rate = rate(state.count)
@@ -299,8 +300,11 @@ def _evaluated(state: Any, params: Any) -> Any:
   return attempt('params', params, _OF_LOOP, averages)
 
 
-def _same(node: Any, _: Any) -> Any:
-  return node
+def _check_like(leaf: Any, z: Any) -> None:
+  """Raises ValueError if z is a tree, or an array of another shape."""
+  shape, right = np.shape(leaf), getattr(z, 'shape', 'a tree')
+  if shape != right:
+    raise ValueError(f'{shape} in the place of {right}')
 
 
 def _moved(old: Any, new: float, y: Any, z: Any) -> Any:

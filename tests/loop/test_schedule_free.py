@@ -252,6 +252,13 @@ def test_an_update_needs_its_own_state_and_trees_like_the_parameters():
     tx.update(part, own, params)
   with pytest.raises(ValueError, match='params=.*: must be a tree like that'):
     tx.update(params, own, part)
+  turned = {**params, 'w': params['w'].T}
+  said = r'updates=.*\(4, 8\) in the place of \(8, 4\)\): must be a tree like'
+  with pytest.raises(ValueError, match=said):
+    tx.update(turned, own, params)
+  deep = {'outer': {'b': params['b']}}
+  with pytest.raises(ValueError, match=r'in the place of a tree\): must be'):
+    tx.update({'outer': params['b']}, tx.init(deep), deep)
 
 
 def test_a_guess_is_a_warning_and_a_trace_is_no_guess():
