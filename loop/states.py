@@ -85,7 +85,9 @@ def whole_step(step: Any) -> int:
   Raises:
     ValueError: if the step is not a whole number of at least 0.
   """
-  if type(step) is not int:
+  must_be = 'a whole number of at least 0; the state is the last argument'
+  check(not hasattr(step, 'params'), 'step', type(step).__name__, must_be)
+  if hasattr(step, 'dtype'):
     step = np.asarray(step).tolist()
   check_count('step', step, least=0)
   return int(step)

@@ -382,6 +382,10 @@ def test_a_state_of_something_else_is_refused():
     cycles.before_step(3, state)
   with pytest.raises(ValueError, match="step='0': must be a whole"):
     cycles.before_step('0', state)
+  with pytest.raises(ValueError, match="step='State': .*; the state is the la"):
+    cycles.after_evaluation(state, 1, 1.0, 1.0)
+  with pytest.raises(ValueError, match=r'step=\[0\]: must be a whole number'):
+    cycles.before_step(jnp.array([0]), state)
   with pytest.raises(ValueError, match="state='dict': must be a Named"):
     cycles.before_step(0, state._asdict())
   with pytest.raises(ValueError, match='step=-1: must be a whole number'):
