@@ -268,7 +268,8 @@ class Cycles:
     is_next = step in (position.step, position.step + 1)
     # So do other types, and `_reading` refuses another precision.
     is_next &= types_of(getattr(state, 'params', None)) == self._types
-    if position.has_begun and is_next and step < position.due:
+    # And at step 0 the state may be of another run.
+    if position.has_begun and is_next and 0 < step < position.due:
       if step == position.step:  # an evaluation may have reset the model
         check_alive({'params': getattr(state, 'params', None)})
       self._position = position._replace(step=step)

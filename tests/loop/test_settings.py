@@ -56,6 +56,17 @@ def test_by_default_a_model_that_is_not_finite_is_replaced():
     assert np.all(np.isfinite(leaf))
 
 
+def test_another_run_at_step_0_has_its_own_peaks():
+  """Not those that the failure of the run before has halved."""
+  cycles = make()
+  plan = cycles.schedule(10)
+  state, _ = cycles.before_step(0, loops.start(cycles))
+  cycles.after_evaluation(0, math.nan, math.nan, state)
+  assert cycles.schedule(10) == pytest.approx(plan / 2)
+  cycles.before_step(0, loops.start(cycles))
+  assert cycles.schedule(10) == pytest.approx(plan)
+
+
 def test_a_loop_that_has_only_a_loss_begins_anew_where_it_stands_still():
   """S(t) alone, without a target; the metric is the loss.
 
