@@ -6,6 +6,7 @@ Runs that a log has are not trained again: a study that was ended goes on.
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import pathlib
 import re
@@ -49,17 +50,18 @@ def append(
 ) -> None:
   """Adds rows to a log, which begins with its columns.
 
-  They are written in one piece, since two commands may add runs at a time. A
-  last line without its end, whose writer was killed, goes.
+  Other processes wait until the rows are written. A last line without its end,
+  whose writer was killed, goes.
   """
   text = io.StringIO()
   writer = csv.writer(text, lineterminator='\n')
-  before = path.read_bytes() if path.exists() else b''
-  whole = before[: before.rfind(b'\n') + 1]
-  if not whole:
-    writer.writerow(columns)
-  writer.writerows(rows)
-  with path.open('ab', buffering=0) as out:
+  with path.open('a+b', buffering=0) as out:
+    fcntl.flock(out, fcntl.LOCK_EX)  # until it is closed
+    before = path.read_bytes()
+    whole = before[: before.rfind(b'\n') + 1]
+    if not whole:
+      writer.writerow(columns)
+    writer.writerows(rows)
     if whole != before:
       out.truncate(len(whole))
     out.write(text.getvalue().encode())
