@@ -126,9 +126,9 @@ def table(log: pathlib.Path) -> str:
 def seeds(log: pathlib.Path) -> str:
   """The law beside AdamW at the best peak of seed 0, over seeds, in Markdown.
 
-  A row for each cell of several seeds, seed 0 among them. The loss that is to
-  be reached is AdamW's with the same seed. A run that does not reach it counts
-  as infinite in the median.
+  A row for each cell of several seeds, seed 0 among them; '' without a cell.
+  The loss that is to be reached is AdamW's with the same seed. A run that does
+  not reach it counts as infinite in the median.
   """
   groups: dict[tuple[str, int], list[Cell]] = {}
   for cell in cells(run_logs.read(log, FIELDS)):
@@ -136,9 +136,10 @@ def seeds(log: pathlib.Path) -> str:
       groups.setdefault((cell.task, cell.steps), []).append(cell)
   lines = []
   for (task, steps), own in groups.items():
-    if len(own) == 1:
+    peaks = [cell.best('adamw') for cell in own if cell.seed == 0]
+    if len(own) == 1 or not peaks:
       continue
-    peak = next(cell.best('adamw') for cell in own if cell.seed == 0)
+    peak = peaks[0]
     below = [100 * cell.below_adamw(*_LAW, peak) for cell in own]
     shares = [cell.over_adamw(*_LAW, peak) or math.inf for cell in own]
     middle = float(np.median(shares))

@@ -183,6 +183,7 @@ def test_the_table_by_hand(tmp_path):
 
 def test_the_table_of_seeds_by_hand(tmp_path):
   log = tmp_path / 'runs.csv'
+  assert tables.seeds(log) == ''
   of_seeds = [[*row.values()] for row in rows()]
   for arm, number, text in (
     ('law', 0.16, '2.0 1.8 1.6 1.2'),
@@ -190,6 +191,9 @@ def test_the_table_of_seeds_by_hand(tmp_path):
     ('adamw', 0.01, '2.5 2.0 1.5 1.0'),
   ):
     of_seeds.append(['square', 300, arm, number, 1, '3', text])
+  for seed in (1, 2):  # without seed 0 there is no peak to compare at
+    for arm, number in (('law', 0.16), ('adamw', 0.01)):
+      of_seeds.append(['cube', 300, arm, number, seed, '3', '2.0 1.0'])
   of_seeds.append(['square', 600, 'law', 0.16, 0, '3', '2.0 1.0'])
   run_logs.append(log, study.FIELDS, of_seeds)
   # By seed: +.3 / 1.8 and -.2 / 2, after 2 of 4 tests and never.
@@ -245,10 +249,10 @@ def test_a_task(promoted, name, untrained):
   leaves = jax.tree_util.tree_leaves
   assert all(np.array_equal(a, b) for a, b in zip(leaves(first), leaves(again)))
   assert not np.array_equal(leaves(first)[0], leaves(other)[0])
-  zeros = jax.tree_util.tree_map(
-    lambda leaf: np.zeros(leaf.shape, leaf.dtype),
-    jax.eval_shape(task.init, jax.random.PRNGKey(0)),
-  )
+  params = jax.jit(task.init)(jax.random.PRNGKey(0))
+  assert all(np.isfinite(leaf).all() for leaf in leaves(params))
+  assert any(np.any(leaf) for leaf in leaves(params))
+  zeros = jax.tree_util.tree_map(np.zeros_like, params)
   assert float(jax.jit(task.loss)(zeros, first)) == pytest.approx(
     np.log(untrained), rel=1e-4
   )
