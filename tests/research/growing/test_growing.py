@@ -80,7 +80,7 @@ def test_the_other_ways_to_begin(programs, models, arm, keep, share, count):
   assert (moments > 0) == (count > 0)
 
 
-def test_a_seed_is_trained_the_same_beside_another(programs):
+def test_a_seed_is_trained_the_same_alone_and_beside_another(programs):
   """Seeds do not see each other; evaluations are where they should be."""
   metrics = [
     study.stage(
@@ -90,11 +90,12 @@ def test_a_seed_is_trained_the_same_beside_another(programs):
       3,
       seeds,
     )[1]
-    for seeds in ((0, 1), (1, 2))
+    for seeds in ((0, 1), (1, 2), (1,))
   ]
-  assert [values.shape for values in metrics] == [(2, 3)] * 2
+  assert [values.shape for values in metrics] == [(2, 3), (2, 3), (1, 3)]
   assert not np.allclose(metrics[0][0], metrics[0][1], atol=0.005)
   np.testing.assert_allclose(metrics[0][1], metrics[1][0], atol=0.005)
+  np.testing.assert_allclose(metrics[0][1], metrics[2][0], atol=0.005)
 
 
 def test_the_data_of_the_conditions():
