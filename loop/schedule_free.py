@@ -105,9 +105,8 @@ def schedule_free_muon(
     num_steps: steps of the run, of which a long one takes a smaller rate; only
       where no learning_rate is given. None: not known.
     optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1), which
-      the rate multiplies twice; see there. A restored state goes on
-      with the numbers at hand: with another one_minus_beta1 the next update
-      moves y, and x goes on from where it was.
+      the rate multiplies twice; see there. A restored state keeps its
+      one_minus_beta1.
     matrices: see `Cycles`. The paths are those of the parameters that the
       transformation is given.
     loss_fn: see `Cycles`. Its trace tells what each parameter is. Without it,
@@ -130,7 +129,6 @@ def schedule_free_muon(
     is_usable = function is None or callable(function)
     check(is_usable, name, function, 'a function or None')
   at_gradient = AtGradient(optimizer)
-  b1 = at_gradient.b1
 
   @functools.lru_cache(maxsize=8)
   def answers_of(structure: Any, shapes: Sequence[Any]) -> tuple[Answer, ...]:
@@ -160,7 +158,7 @@ def schedule_free_muon(
     step = Step(jnp.float32(0), forms=forms)
     inner, t, total, z = at_gradient.build(step).init(wide)
     copies = coarse_of(params, wide)
-    share, count = jnp.float32(b1), jnp.int32(0)
+    share, count = jnp.float32(at_gradient.b1), jnp.int32(0)
     return ScheduleFreeState(share, total, t, inner, z, count, peak, copies)
 
   def update(
@@ -181,16 +179,14 @@ def schedule_free_muon(
     before = AveragedState(
       state.base_optimizer_state, state.step_count, state.weight_sum, state.z
     )
-    origin = in_float32(state.copies, params)
-    y = tree_map(functools.partial(_moved, state.b1, b1), origin, state.z)
-    steps, after = at_gradient.build(step).update(widened(updates), before, y)
+    y = in_float32(state.copies, params)
+    tx = at_gradient.build(step, state.b1)
+    steps, after = tx.update(widened(updates), before, y)
     new = tree_map(jnp.add, y, steps)
-    # The step leads from the y that was handed over.
-    steps = tree_map(lambda s, at, old: s + (at - old), steps, y, origin)
     changes = tree_map(change, params, new, steps)
     as_params = lambda p, step: step.astype(p.dtype) if is_coarse(p) else step
     return tree_map(as_params, params, changes), ScheduleFreeState(
-      b1=jnp.full_like(state.b1, b1),
+      b1=state.b1,
       weight_sum=after.weight_sum,
       step_count=after.count,
       base_optimizer_state=after.inner,
@@ -305,15 +301,6 @@ def _check_like(leaf: Any, z: Any) -> None:
   shape, right = np.shape(leaf), getattr(z, 'shape', 'a tree')
   if shape != right:
     raise ValueError(f'{shape} in the place of {right}')
-
-
-def _moved(old: Any, new: float, y: Any, z: Any) -> Any:
-  """The y of a new share of x, where y had an old one; x and z stay.
-
-  A state may have been saved under another share: see `schedule_free_muon`.
-  """
-  moved = new * average_at(old, y, z) + (1.0 - new) * z
-  return jnp.where(old == jnp.float32(new), y, moved)
 
 
 class _Function(NamedTuple):

@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 
 from .average import Averaged
 from .roles import RoleOf
-from .step import Optimizer, Step
+from .step import Optimizer, Step, averaged
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,15 +40,22 @@ class AtGradient(Optimizer):
     """The share of x in y."""
     return 1.0 - self.average.one_minus_beta1
 
-  def build(self, step: Step) -> optax.GradientTransformation:
+  def build(self, step: Step, b1: Any = None) -> optax.GradientTransformation:
+    """See `Optimizer.build`.
+
+    Args:
+      step: see there.
+      b1: the share of x in the y of a restored state; None: `self.b1`.
+    """
     average = self.average.build(step)
+    share = self.b1 if b1 is None else b1
 
     def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
-      x = self.evaluated(state, params)
+      x = self.evaluated(state, params, share)
       before = state if self.b1 else state._replace(z=params)
       drift, after = average.update(grads, before, x)
       x = tree_map(jnp.add, x, drift)
-      y = self.average.between(after, x)
+      y = averaged(x, after.z, share) if self.b1 else after.z
       change = lambda new, old: jnp.where(step.moves, new - old, 0)
       after = after if self.b1 else after._replace(z=x)
       return tree_map(change, y, params), after
@@ -56,10 +63,11 @@ class AtGradient(Optimizer):
     # At the start x, y and z are the same.
     return optax.GradientTransformation(average.init, update)
 
-  def evaluated(self, state: Any, params: Any) -> Any:
+  def evaluated(self, state: Any, params: Any, b1: Any = None) -> Any:
     if not self.b1:
       return state.z
-    return tree_map(lambda y, z: average_at(self.b1, y, z), params, state.z)
+    share = self.b1 if b1 is None else b1
+    return tree_map(lambda y, z: average_at(share, y, z), params, state.z)
 
   def gradient_point(self, state: Any, params: Any) -> Any:
     return self.average.inner.gradient_point(state.inner, params)
