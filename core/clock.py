@@ -33,13 +33,14 @@ class CycleClock(NamedTuple):
   anchor_nominal: Any  # shape=(), dtype=float32; nominal step at the anchor
   pace: Any  # shape=(), dtype=float32; nominal steps per step
   peak: Any  # shape=(), dtype=float32; the cycle's, times its rate factor
+  size: Any  # shape=(), dtype=float32; of the weights; see `Step.size`
 
 
 _NUM_INTS = 5  # how many of its fields are whole numbers
 
 
 def packed(clock: CycleClock) -> np.ndarray:
-  """Clocks on the host as rows of words, exact: shape=(..., 8), dtype=int32."""
+  """Clocks on the host as rows of words, exact: shape=(..., 9), dtype=int32."""
   words = np.zeros((*np.shape(clock.count), len(clock)), np.int32)
   words[..., :_NUM_INTS] = np.stack(clock[:_NUM_INTS], -1)
   words.view(np.float32)[..., _NUM_INTS:] = np.stack(clock[_NUM_INTS:], -1)
@@ -58,12 +59,13 @@ def anchored_clock(
   setting: int,  # index of the cycle in `cycles`
   cycles: Sequence[PlannedCycle],
   rate_factor: float = 1.0,  # on the cycle's learning rate
+  size: float = 1.0,  # of the weights
 ) -> CycleClock:
   """A clock that goes from a nominal step of a cycle to the cycle's end."""
   steps, warmup_steps, cycle = cycles[setting]
   pace = (steps - nominal) / (end - step)
   peak = min(cycle.peak * rate_factor, _LARGEST)
-  exact = step, setting, steps, warmup_steps, step, nominal, pace, peak
+  exact = step, setting, steps, warmup_steps, step, nominal, pace, peak, size
   return unpacked(packed(CycleClock(*exact)))  # as the devices have it
 
 

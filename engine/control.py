@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..core.chain import MOST_STEPS
 from ..core.evaluation import Evaluation, Way
 from ..early_switching import Context, SmoothedLoss, Verdict, logged_beside
+from ..optimizers.peaks import Peak, RunStart
 from ..soft_reset import FULL, ResetPlan
 from .events import Row, clock_event, event, start_event
 from .hints import hints
@@ -48,16 +49,17 @@ def start(config: RunConfig) -> Control:
   return laid_out(control, 0, config)
 
 
-def with_first_peak(
-  control: Control, first_peak: float, config: RunConfig
+def with_peaks_of(
+  control: Control, rule: Peak, run_start: RunStart, config: RunConfig
 ) -> Control:
-  """The control of a start, the peaks scaled so that the first one is this.
+  """The control of a start, whose peaks and size suit the weights.
 
-  A peak that is not finite and above 0 leaves them as the chain has them.
+  A first peak that is not finite and above 0 leaves both as they are.
   """
-  factor = first_peak / config.chain.cycles[0].cycle.peak
-  is_usable = 0.0 < factor < math.inf
-  return control._replace(rate_factor=factor) if is_usable else control
+  factor = rule.peak(run_start) / config.chain.cycles[0].cycle.peak
+  if not 0.0 < factor < math.inf:
+    return control
+  return control._replace(rate_factor=factor, size=rule.size(run_start))
 
 
 def next_stage(control: Control, step: int, config: RunConfig) -> Control:
@@ -75,6 +77,7 @@ def next_stage(control: Control, step: int, config: RunConfig) -> Control:
   control = Control(
     cycle=control.cycle + 1,
     rate_factor=control.rate_factor,
+    size=control.size,
     start=step,
     chain_start=step,
     stage_start=step,

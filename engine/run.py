@@ -157,9 +157,11 @@ def _first_model(
   if rule := run.config.settings.relative_peak:
     fresh = _fresh_model(run, workload, run.control.cycle)
     first_end = run.config.chain.cycles[0].steps
-    peak = rule.peak(RunStart(fresh[0], run.forms, first_end))
+    start = RunStart(fresh[0], run.forms, first_end)
     model, _ = run.model_reset(model, fresh, FULL)
-    run.control = control_lib.with_first_peak(run.control, peak, run.config)
+    run.control = control_lib.with_peaks_of(
+      run.control, rule, start, run.config
+    )
   rows = [start_event(run.control, run.config)]
   if run.guess:
     rows.append(event('warning', run.control, reason=run.guess))

@@ -58,6 +58,7 @@ class Control(NamedTuple):
   setting: int = 0  # index of the current cycle in the chain
   cycle: int = 1  # how many cycles have started, the current one included
   rate_factor: float = 1.0  # on the cycle's learning rate
+  size: float = 1.0  # of the weights, as the run began; see `Step.size`
   start: int = 0  # first step of the current cycle
   chain_start: int = 0  # first step of the chain; a full reset begins it
   # First step of the stage, 0 in a submission; see `control.next_stage`.
@@ -92,6 +93,7 @@ def clock_of(
     control.setting,
     config.chain.cycles,
     control.rate_factor,
+    control.size,
   )
   return clock if count is None else clock._replace(count=np.int32(count))
 

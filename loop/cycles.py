@@ -45,7 +45,7 @@ from .stages import (
   begin_stage,
   next_stage,
   stage_of,
-  with_first_peak,
+  with_peaks_of,
 )
 from .states import (
   State,
@@ -183,7 +183,7 @@ class Cycles:
       must_be = 'a number where no parameter that is trained is a matrix'
       is_told = any(form.is_matrix for form in start.forms or ())
       check(is_told or not rule.needs_forms(), 'peak', peak, must_be)
-      stage = with_first_peak(stage, rule.peak(start))
+      stage = with_peaks_of(stage, rule, start)
     trainer = training(optimizer, params, stage, schedules, is_kept, answers)
     check_precision('make_params', params, trainer.frozen)
     else_ = 'let frozen= name it, or leave it out of the parameters'

@@ -62,6 +62,9 @@ class ScheduleFreeState(NamedTuple):
   base_optimizer_state: Any  # of Muon
   z: Any  # the iterate that takes the steps, in float32 at least
   count: Any  # shape=(), dtype=int32; all steps, which a schedule counts
+  # shape=(), dtype=float32; of the matrices at init, by which the weight decay
+  # goes; see `Muon`.
+  size: Any
   # shape=(), dtype=float32; the rate that init has taken from the parameters.
   # None where a rate is given.
   peak: Any
@@ -104,9 +107,9 @@ def schedule_free_muon(
       `optax.inject_hyperparams`.
     num_steps: steps of the run, of which a long one takes a smaller rate; only
       where no learning_rate is given. None: not known.
-    optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1), which
-      the rate multiplies twice; see there. A restored state keeps its
-      one_minus_beta1.
+    optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1). The
+      weight decay goes by the rate over the size of the matrices at `init`; see
+      `Muon`. A restored state keeps its one_minus_beta1.
     matrices: see `Cycles`. The paths are those of the parameters that the
       transformation is given.
     loss_fn: see `Cycles`. Its trace tells what each parameter is. Without it,
@@ -148,18 +151,20 @@ def schedule_free_muon(
       text = f'{guess} (matrices=… or loss_fn=… tell it)'
       warnings.warn(text, stacklevel=_level_of_user())
     forms = tuple(answer.form for answer in answers)
-    peak = None
+    size, peak = _size_of(params, forms), None
     if learning_rate is None:
       must_be = 'a number or a schedule where no parameter is a matrix'
       has_size = not forms or any(form.is_matrix for form in forms)
       check(has_size, 'learning_rate', learning_rate, must_be)
-      peak = _peak_of(params, forms, num_steps)
+      peak = _PEAK.share * _PEAK.length_in(jnp, num_steps) * size
     wide = widened(params)
     step = Step(jnp.float32(0), forms=forms)
     inner, t, total, z = at_gradient.build(step).init(wide)
     copies = coarse_of(params, wide)
     share, count = jnp.float32(at_gradient.b1), jnp.int32(0)
-    return ScheduleFreeState(share, total, t, inner, z, count, peak, copies)
+    return ScheduleFreeState(
+      share, total, t, inner, z, count, size, peak, copies
+    )
 
   def update(
     updates: Any, state: Any, params: Any = None, **unused: Any
@@ -175,7 +180,7 @@ def schedule_free_muon(
     if callable(rate):
       rate = rate(state.count)
     forms = tuple(answer.form for answer in forms_of(params))
-    step = Step(jnp.asarray(rate, jnp.float32), forms=forms)
+    step = Step(jnp.asarray(rate, jnp.float32), state.size, forms=forms)
     before = AveragedState(
       state.base_optimizer_state, state.step_count, state.weight_sum, state.z
     )
@@ -192,6 +197,7 @@ def schedule_free_muon(
       base_optimizer_state=after.inner,
       z=after.z,
       count=state.count + 1,
+      size=state.size,
       peak=state.peak,
       copies=coarse_of(params, new),
     )
@@ -408,14 +414,13 @@ def _shapes_of(params: Any) -> Any:
   return tree_map(shape, _bare(params))
 
 
-def _peak_of(params: Any, forms: tuple[Form, ...], num_steps: Any) -> jax.Array:
-  """See `SpectralPeak`; as of a size of 1 where no matrix tells a size."""
+def _size_of(params: Any, forms: tuple[Form, ...]) -> jax.Array:
+  """See `SpectralPeak`; 1 where no matrix tells a size."""
 
   @jax.jit
-  def peak(leaves: Any) -> jax.Array:
-    share = _PEAK.share * _PEAK.length_in(jnp, num_steps)
-    rate = _PEAK.peak_in(jnp, RunStart(leaves, forms, num_steps))
-    rate = jnp.asarray(rate, jnp.float32)
-    return jnp.where(jnp.isfinite(rate), rate, share)
+  def size(leaves: Any) -> jax.Array:
+    size = _PEAK.size_in(jnp, RunStart(leaves, forms))
+    size = jnp.asarray(size, jnp.float32)
+    return jnp.where(jnp.isfinite(size), size, 1.0)
 
-  return peak(tree_leaves(params))
+  return size(tree_leaves(params))

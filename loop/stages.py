@@ -14,6 +14,7 @@ from ..engine import control as control_lib
 from ..engine.control import Transition
 from ..engine.events import event, start_event
 from ..engine.state import Control, RunConfig, words_of
+from ..optimizers.peaks import Peak, RunStart
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL, SoftReset
 
@@ -66,12 +67,10 @@ def stage_of(settings: ScheduleParams, num_steps: int, target: Target) -> Stage:
   return Stage(config, control_lib.start(config))
 
 
-def with_first_peak(stage: Stage, peak: float) -> Stage:
-  """The stage whose peaks are scaled so that the first one is this.
-
-  A peak that is not finite and above 0 leaves them as the chain has them.
-  """
-  start = control_lib.with_first_peak(stage.start, peak, stage.config)
+def with_peaks_of(stage: Stage, rule: Peak, run_start: RunStart) -> Stage:
+  """The stage whose peaks and size suit the weights that a run begins with."""
+  start, config = stage.start, stage.config
+  start = control_lib.with_peaks_of(start, rule, run_start, config)
   return stage._replace(start=start)
 
 
@@ -81,8 +80,9 @@ def next_stage(stage: Stage, num_steps: int | None) -> Stage:
     return stage
   settings, _, target, *_ = stage.config
   after = stage_of(settings, num_steps, target)
-  factor = stage.start.rate_factor
-  return after._replace(start=after.start._replace(rate_factor=factor))
+  before = stage.start
+  start = after.start._replace(rate_factor=before.rate_factor, size=before.size)
+  return after._replace(start=start)
 
 
 def begin_stage(

@@ -52,7 +52,7 @@ class Muon(Checked, Optimizer):
                 c = (|m| / n)^coherence
                 step = -rate c (max(1, sqrt(out / in)) U V^T + decay W)
     the rest    step = -rest_share rate (direction + decay W)
-                decay = weight_decay rate^decay_lr_power
+                decay = weight_decay (rate / size)^decay_lr_power
 
   Five Newton-Schulz iterations stand for U V^T. They bring singular values
   above .0015 of the matrix's norm to .7 to 1.2. So the spectral norm of a
@@ -69,12 +69,15 @@ class Muon(Checked, Optimizer):
   shorter, and its weight decay is smaller by the same factor. So is a step of
   Adam, whose mean gradient is divided by the gradients' size.
 
+  A rate is a share of the size that the matrices begin with; see `Step.size`.
   Under random steps the square of a weight grows by the square of a step,
-  rate^2. A weight decay of rate^2 holds weights at one size, whatever the rate
-  is (Kosson et al. 2024, "Rotational equilibrium"). So with a decay_lr_power of
-  1 a run of any length forgets its first weights about as far, where the peak
-  falls as one over the root of the length. AdamW's weight decay has a power of
-  0.
+  rate^2. A weight decay in proportion to rate^2 holds weights at one size,
+  whatever the rate is (Kosson et al. 2024, "Rotational equilibrium"). This is a
+  decay_lr_power of 1: a run of any length forgets its first weights about as
+  far, where the peak falls as one over the root of the length. Divided by the
+  size, the weight decay holds weights at a multiple of the root of their first
+  size. So weights that are too large shrink, and weights that are too small
+  grow. AdamW's weight decay has a power of 0.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
   networks". The published form has a coherence of 0. The step in proportion to
@@ -85,7 +88,7 @@ class Muon(Checked, Optimizer):
 
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
   coherence: NonNegative = 0.0  # power of the coherence in the step
-  weight_decay: NonNegative = 0.02  # times rate^(1 + decay_lr_power)
+  weight_decay: NonNegative = 0.02  # times rate (rate / size)^decay_lr_power
   decay_lr_power: NonNegative = 0.0  # power of the rate in the weight decay
   rest: Annotated[Direction, _check_direction] = Rms()  # for what is no matrix
   rest_share: Level = 0.3  # of the rate, for what is no matrix
@@ -98,7 +101,8 @@ class Muon(Checked, Optimizer):
     return roles_by_field(('trace', 'norms', *self.rest.moments), ())
 
   def build(self, step: Step) -> optax.GradientTransformation:
-    decay = self.weight_decay * step.rate**self.decay_lr_power
+    share = step.rate / step.size
+    decay = self.weight_decay * share**self.decay_lr_power
     matrices = _orthogonal(self.momentum, self.coherence, step, decay)
     rest = self.rest.direction(step)
     parts = {

@@ -33,6 +33,10 @@ class Peak(Protocol):
   def peak(self, start: RunStart) -> float:
     """The first cycle's peak; NaN where no parameter tells the peak."""
 
+  def size(self, start: RunStart) -> float:
+    """What the peaks are shares of; see `Step.size`."""
+    return 1.0
+
   def length_factor(self, steps: int) -> float:
     """Factor on the peak of a cycle that ends after so many steps."""
     return 1.0
@@ -65,18 +69,20 @@ class RelativePeak(Checked, Peak):
   share: Positive = 0.06  # of the weights' size, that a step at the peak takes
 
   def peak(self, start: RunStart) -> float:
+    return self.share * self.size(start)
+
+  def size(self, start: RunStart) -> float:
     leaves = map(np.asarray, jax.tree_util.tree_leaves(start.params))
     kernels = [w for w in leaves if w.ndim > 1 and w.size > 0]
-    squares = [np.mean(np.square(w, dtype=float)) for w in kernels]
-    return self.share * _mean_root(squares)
+    return _mean_root([np.mean(np.square(w, dtype=float)) for w in kernels])
 
 
 @dataclasses.dataclass(frozen=True)
 class SpectralPeak(Checked, Peak):
   """The first peak is a share of the matrices' spectral size.
 
-    peak = share * sqrt(min(1, whole / steps))
-           * geometric mean of rms(W) sqrt(fan_in) over the matrices W
+    peak = share * sqrt(min(1, whole / steps)) * size
+    size = geometric mean of rms(W) sqrt(fan_in) over the matrices W
 
   The matrices are those that `Muon` orthogonalises. Each matrix of a stack
   counts. rms(W) sqrt(fan_in) is the root mean square of W's output for an input
@@ -116,17 +122,21 @@ class SpectralPeak(Checked, Peak):
     return xp.sqrt(xp.minimum(1.0, self.whole / steps))
 
   def peak(self, start: RunStart) -> float:
-    return float(self.peak_in(np, start))
+    length_factor = float(self.length_in(np, start.steps))
+    return self.share * length_factor * self.size(start)
 
-  def peak_in(self, xp: Any, start: RunStart) -> Any:
-    """The peak, computed by one of the two libraries.
+  def size(self, start: RunStart) -> float:
+    return float(self.size_in(np, start))
+
+  def size_in(self, xp: Any, start: RunStart) -> Any:
+    """The size, computed by one of the two libraries.
 
     Args:
       xp: numpy, in float64; or jax.numpy, which may be traced.
-      start: with jax.numpy, the parameters and the steps may be traced.
+      start: with jax.numpy, the parameters may be traced.
 
     Returns:
-      shape=(); NaN where no parameter tells the peak.
+      shape=(); NaN where no parameter tells the size.
     """
     leaves = [xp.asarray(w) for w in jax.tree_util.tree_leaves(start.params)]
     forms = start.forms or [by_shape(w.shape) for w in leaves]
@@ -135,8 +145,7 @@ class SpectralPeak(Checked, Peak):
       for w, form in zip(leaves, forms)
       if form.is_matrix and w.size
     ]
-    size = _geometric_mean(xp, xp.concatenate(logs)) if logs else math.nan
-    return self.share * self.length_in(xp, start.steps) * size
+    return _geometric_mean(xp, xp.concatenate(logs)) if logs else math.nan
 
 
 def _log_sizes(xp: Any, stack: Any) -> Any:

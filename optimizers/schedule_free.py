@@ -54,8 +54,9 @@ def ScheduleFreeMuon(
     one_minus_beta1, r, weight_lr_power: see `Averaged`.
     beta2, eps: see `Rms`.
     momentum, coherence, grad_clip: see `Muon`.
-    weight_decay, decay_lr_power: see `Muon`. In AdamW's sense the weight decay
-      is weight_decay times the rate; a decay_lr_power of 0 gives AdamW's.
+    weight_decay, decay_lr_power: see `Muon`. A step shrinks the weights by
+      weight_decay rate^2 / size; with a decay_lr_power of 0, as in AdamW, by
+      weight_decay times the rate.
     rest_share: of the rate, for what is no matrix.
 
   The combination of both is ours.

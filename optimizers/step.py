@@ -29,6 +29,8 @@ class Step(NamedTuple):
   """What an optimizer is told of the step that it takes."""
 
   rate: ArrayLike  # the learning rate; traced
+  # What the rate is a share of, by `Peak.size`; 1 where that is not known.
+  size: ArrayLike = 1.0
   weight_decay: ArrayLike = 1.0  # factor on the optimizer's own weight decay
   passed: ArrayLike = 0.0  # share of the cycle before this step; traced
   spread: Spread = at_once  # what each of a stack of matrices goes through

@@ -408,6 +408,7 @@ def rates_of_run(
     pace=pace[at],
     # As in the run, a peak beyond float32 stays finite.
     peak=np.minimum(peaks[of_cycle] * factor[at], np.finfo(np.float32).max),
+    size=np.ones(len(steps)),
   )
   read = functools.partial(learning_rate, cycles=cycles)
   return steps, np.asarray(jax.jit(jax.vmap(read))(packed(clocks)))

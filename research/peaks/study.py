@@ -103,12 +103,12 @@ def _program(
   shapes = jax.eval_shape(task.init, jax.random.PRNGKey(0))
   kinds = forms_of(task, shapes)
 
-  def transformation(rate: Any) -> optax.GradientTransformation:
+  def transformation(rate: Any, size: Any) -> optax.GradientTransformation:
     if optimizer is None:
       return optax.adamw(rate, weight_decay=0.01)
-    return optimizer.build(Step(rate, forms=kinds))
+    return optimizer.build(Step(rate, size, forms=kinds))
 
-  def one_step(data: Any, key: Any, steps: Any, peak: Any) -> Any:
+  def one_step(data: Any, key: Any, steps: Any, peak: Any, size: Any) -> Any:
     def body(i: Any, carry: Any) -> Any:
       params, state = carry
       batch = task.draw(data, jax.random.fold_in(key, i))
@@ -117,23 +117,21 @@ def _program(
         at = optimizer.gradient_point(state, params)
       grads = jax.grad(task.loss)(at, batch)
       factor = rate_factor((i + 1) / steps, is_cosine=optimizer is None)
-      step = transformation(peak * factor)
+      step = transformation(peak * factor, size)
       updates, state = step.update(grads, state, params)
       return optax.apply_updates(params, updates), state
 
     return body
 
-  def train(
-    data: Any, carry: Any, key: Any, ends: Any, steps: Any, peak: Any
-  ) -> Any:
-    body = one_step(data, key, steps, peak)
+  def train(data: Any, carry: Any, key: Any, ends: Any, *numbers: Any) -> Any:
+    body = one_step(data, key, *numbers)
     first, last = ends
     carry = jax.lax.fori_loop(first, last, body, carry)
     return carry, task.loss(carry[0], task.test)
 
   def init(key: Any) -> Any:
     params = task.init(key)
-    return (params, transformation(0.0).init(params)), task.loss(
+    return (params, transformation(0.0, 1.0).init(params)), task.loss(
       params, task.test
     )
 
@@ -146,15 +144,17 @@ def losses_of(run: Run, folder: pathlib.Path) -> tuple[float, list[float]]:
   init, train = _program(run.task, folder, run.arm)
   key = jax.random.PRNGKey(run.seed)
   carry, untrained = init(key)
-  peak, arm = run.number, ARMS[run.arm]
+  peak, size, arm = run.number, 1.0, ARMS[run.arm]
   if arm.optimizer is not None:
     steps = run.steps if arm.whole else None
     start = RunStart(carry[0], forms_of(task, carry[0]), steps)
-    peak = SpectralPeak(run.number, arm.whole or 1.0).peak(start)
+    rule = SpectralPeak(run.number, arm.whole or 1.0)
+    peak, size = rule.peak(start), rule.size(start)
   ends = np.linspace(0, run.steps, _TESTS + 1).astype(int)
   losses = []
   for first, last in zip(ends[:-1], ends[1:]):
-    carry, loss = train(task.data, carry, key, (first, last), run.steps, peak)
+    of_run = key, (first, last), run.steps, peak, size
+    carry, loss = train(task.data, carry, *of_run)
     losses.append(float(loss))
   return float(untrained), losses
 

@@ -27,9 +27,9 @@ PLANNED = (
 
 def test_a_clock_by_hand():
   # From nominal step 2 of 8, in 24 steps: a pace of a quarter.
-  clock = clock_lib.anchored_clock(10, 2.0, 34, 1, PLANNED, 0.5)
-  assert tuple(clock) == (10, 1, 8, 2, 10, 2.0, 0.25, 0.25)
-  assert [x.dtype for x in clock] == ['int32'] * 5 + ['float32'] * 3
+  clock = clock_lib.anchored_clock(10, 2.0, 34, 1, PLANNED, 0.5, 4.0)
+  assert tuple(clock) == (10, 1, 8, 2, 10, 2.0, 0.25, 0.25, 4.0)
+  assert [x.dtype for x in clock] == ['int32'] * 5 + ['float32'] * 4
   for step, nominal in ((10, 2.0), (11, 2.25), (34, 8.0), (38, 9.0)):
     assert clock_lib.nominal_step(clock, step) == nominal
   # A peak beyond float32 stays finite.
@@ -48,10 +48,10 @@ def test_a_clock_by_hand():
 )
 def test_a_clock_is_one_array_to_the_last_bit(count, nominal, factor):
   clock = clock_lib.anchored_clock(
-    count, nominal, count + 7, 1, PLANNED, factor
+    count, nominal, count + 7, 1, PLANNED, factor, 1 / 3
   )
   words = clock_lib.packed(clock)
-  assert (words.shape, str(words.dtype)) == ((8,), 'int32')
+  assert (words.shape, str(words.dtype)) == ((9,), 'int32')
   for given in (words, jnp.asarray(words)):
     for kept, number in zip(clock_lib.unpacked(given), clock):
       assert kept.dtype == number.dtype

@@ -218,7 +218,7 @@ def orthogonalised(matrix):
   return x
 
 
-def muon(starts, grads, rates, h, sides):
+def muon(starts, grads, rates, h, sides, size=1.0):
   """Schedule-Free with Muon's steps; at a rate of 0 nothing moves.
 
   Args:
@@ -227,6 +227,7 @@ def muon(starts, grads, rates, h, sides):
     rates: of each step.
     h: Hparams.
     sides: of each array, (rows, columns) where it is a matrix, else None.
+    size: of the matrices, that the rates are shares of.
 
   Returns:
     (y, x) after each step, each a list of arrays.
@@ -241,17 +242,17 @@ def muon(starts, grads, rates, h, sides):
       total += t**h.r * rate**h.weight_lr_power
       c = t**h.r * rate**h.weight_lr_power / total
       z = list(z)
-      decay = h.weight_decay * rate**h.decay_lr_power
+      decay = h.weight_decay * (rate / size) ** h.decay_lr_power
       for i, g in enumerate(np.float64(g) for g in gs):
         if sides[i]:
           rows, columns = sides[i]
-          size = max(1.0, math.sqrt(columns / rows))
+          widening = max(1.0, math.sqrt(columns / rows))
           m[i] = mu * m[i] + (1 - mu) * g
           n[i] = mu * n[i] + (1 - mu) * math.sqrt(np.sum(g**2))
           coherence = math.sqrt(np.sum(m[i] ** 2)) / n[i]
           d = mu * m[i] + (1 - mu) * g
           turned = orthogonalised(d.reshape(sides[i])).reshape(g.shape)
-          step = coherence**h.coherence * (size * turned + decay * y[i])
+          step = coherence**h.coherence * (widening * turned + decay * y[i])
         else:
           v[i] = b2 * v[i] + (1 - b2) * g**2
           scale = np.sqrt(v[i] / (1 - b2**t)) + h.eps

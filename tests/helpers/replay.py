@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from types import SimpleNamespace
 
 from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.clock import nominal_step
@@ -75,7 +76,8 @@ def replay(
   if not isinstance(evaluations, dict):
     evaluations = {e[0]: [e] for e in evaluations}
   control = control_lib.start(config)
-  control = control_lib.with_first_peak(control, first_peak, config)
+  given = SimpleNamespace(peak=lambda _: first_peak, size=lambda _: 1.0)
+  control = control_lib.with_peaks_of(control, given, None, config)
   first = {'global_step': 0, **start_event(control, config)}
   events, nominal_steps, due = [first], [], 0
   for step in range(control.planned_end + 1 if until is None else until):

@@ -85,7 +85,7 @@ def test_the_submission_and_the_transformation_give_the_same_x():
 
   def submission(carry, rate):
     x, state = carry
-    tx = inside.build(Step(rate, forms=(VECTOR, FORM)))
+    tx = inside.build(Step(rate, SIZE, forms=(VECTOR, FORM)))
     updates, state = tx.update(
       grad_of(inside.gradient_point(state, x)), state, x
     )
@@ -130,6 +130,7 @@ def test_without_a_rate_it_is_the_spectral_peak(num_steps, length):
   tx, params = muon(num_steps=num_steps), arrays(START)
   state = tx.init(params)
   np.testing.assert_allclose(state.peak, 0.16 * length * SIZE, rtol=1e-6)
+  np.testing.assert_allclose(state.size, SIZE, rtol=1e-6)
   shapes = jax.eval_shape(tx.init, params)
   shape_of = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
   assert map_(shape_of, state) == map_(shape_of, shapes)

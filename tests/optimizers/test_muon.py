@@ -75,8 +75,9 @@ def gradients(count=STEPS):
   ]
 
 
-def transformation(optimizer, cycles, forms=FORMS):
-  clock = packed(anchored_clock(0, 0.0, cycles[0].steps, 0, cycles))
+def transformation(optimizer, cycles, forms=FORMS, size=1.0):
+  start = 0, 0.0, cycles[0].steps, 0, cycles
+  clock = packed(anchored_clock(*start, size=size))
   begun = clock, np.zeros(4, np.int32)
   return clocked(optimizer.build, cycles, begun, Step(0.0, forms=forms))
 
@@ -87,18 +88,18 @@ def planned(steps=STEPS, **fields):
 
 
 @pytest.mark.parametrize(
-  'changes',
+  ('changes', 'size'),
   (
-    {},
-    {'momentum': 0.5, 'r': 3.0},
-    {'coherence': 0.0, 'weight_decay': 0.02, 'decay_lr_power': 0.0},
-    {'coherence': 0.5, 'decay_lr_power': 0.5},
+    ({}, 1.0),
+    ({'momentum': 0.5, 'r': 3.0}, 0.25),
+    ({'coherence': 0.0, 'weight_decay': 0.02, 'decay_lr_power': 0.0}, 0.25),
+    ({'coherence': 0.5, 'decay_lr_power': 0.5}, 0.25),
   ),
 )
-def test_muon_agrees_with_its_twin(changes):
+def test_muon_agrees_with_its_twin(changes, size):
   optimizer = ScheduleFreeMuon(beta2=0.9, **changes)
   cycles = planned()
-  tx = transformation(optimizer, cycles)
+  tx = transformation(optimizer, cycles, size=size)
   params = started()
   starts = [np.asarray(leaf) for leaf in params.values()]
   state, update = tx.init(params), jax.jit(tx.update)
@@ -107,7 +108,7 @@ def test_muon_agrees_with_its_twin(changes):
   ]
   grads = [list(g.values()) for g in gradients()]
   numbers = reference.numbers_in(optimizer)
-  twin = reference.muon(starts, grads, rates, numbers, SIDES)
+  twin = reference.muon(starts, grads, rates, numbers, SIDES, size)
   for grad, (_, x) in zip(gradients(), twin):
     updates, state = update(grad, state, params)
     params = optax.apply_updates(params, updates)
@@ -122,6 +123,25 @@ def test_muon_agrees_with_its_twin(changes):
   sizes = [np.size(leaf) for leaf in jax.tree_util.tree_leaves(inner)]
   norms = 2 * (optimizer.inner.coherence > 0)
   assert sum(sizes) == 3 + norms + 2 * sum(start.size for start in starts)
+
+
+def test_weights_are_held_at_the_root_of_their_first_size():
+  """By hand: on random steps of size rate, where rate = share * size.
+
+  w^2 grows by rate^2 and shrinks by the factor (1 - rate decay)^2, where decay
+  is .3 rate / size: it comes to rest at rate / (.6 share), up to the square of
+  the share.
+  """
+  optimizer, form = ScheduleFreeMuon().inner, (matrix((0,), (1,)),)
+  (factor,) = np.abs(reference.orthogonalised(np.ones((1, 1)))).ravel()
+  for size in (0.25, 1.0, 4.0):
+    tx = optimizer.build(Step(0.01 * size, size, forms=form))
+    state = tx.init(jnp.ones((1, 1)))
+    step, _ = tx.update(jnp.ones((1, 1)), state, jnp.ones((1, 1)))
+    shrinks = -float(step[0, 0]) - 0.01 * size * factor
+    assert shrinks == pytest.approx(0.3 * 0.01**2 * size, rel=2e-3)
+    rests = (0.01 * size) ** 2 / (2 * shrinks)
+    assert rests == pytest.approx(size / 0.6, rel=2e-3)
 
 
 def test_a_step_is_in_proportion_to_the_coherence_of_the_gradients():

@@ -101,8 +101,8 @@ def test_the_spectral_peak_by_hand(params, size):
   found = SpectralPeak(0.5).peak(start)
   assert found == pytest.approx(0.5 * size, rel=1e-6, nan_ok=True)
   # In float32, as `schedule_free_muon` computes it.
-  found = SpectralPeak(0.5).peak_in(jnp, start)
-  assert float(found) == pytest.approx(0.5 * size, rel=2e-6, nan_ok=True)
+  found = SpectralPeak(0.5).size_in(jnp, start)
+  assert float(found) == pytest.approx(size, rel=2e-6, nan_ok=True)
 
 
 def test_what_is_told_to_be_no_matrix_says_nothing():
@@ -169,6 +169,7 @@ def test_a_run_takes_its_peak_from_the_matrices(generation, step_hint, length):
     for planned in run.config.chain.cycles
   ]
   np.testing.assert_allclose(found, [peak * fall for fall in falls], rtol=1e-6)
+  assert run.control.size == pytest.approx(peak / (length * share), rel=1e-6)
 
 
 @pytest.mark.parametrize(
