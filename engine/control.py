@@ -44,7 +44,7 @@ def start(config: RunConfig) -> Control:
   control = Control(
     planned_end=config.chain.steps,
     switching=config.settings.switching.initial,
-    fingerprint=fingerprint_of(config.chain),
+    fingerprint=fingerprint_of(config),
   )
   return laid_out(control, 0, config)
 
@@ -88,7 +88,7 @@ def next_stage(control: Control, step: int, config: RunConfig) -> Control:
     first=first._replace(step=first_step),
     switching=config.settings.switching.initial,
     intervals=control.intervals,
-    fingerprint=fingerprint_of(config.chain),
+    fingerprint=fingerprint_of(config),
   )
   return laid_out(control, step, config)
 

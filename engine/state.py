@@ -19,22 +19,20 @@ from ..core.clock import CycleClock, anchored_clock, packed
 from ..core.evaluation import Evaluation, Target
 from ..core.horizon import Intervals
 from ..early_switching import SmoothedLoss
+from ..optimizers.average import Averaged
 from ..schedule_params import ScheduleParams
+
+_SET_UP = 'set up the run that was saved'
 
 
 class Fingerprint(NamedTuple):
-  """What tells the chain of one run from the chain of another."""
+  """What tells one run from another."""
 
   steps: int = 0  # of the whole chain
   mark: int = 0  # a checksum of the cycles' peaks, lengths and warm-ups
-
-
-def fingerprint_of(chain: Chain) -> Fingerprint:
-  """The fingerprint of a chain; the same on all machines."""
-  cycles = [planned.cycle for planned in chain.cycles]
-  numbers = [(c.peak, c.length, c.warmup_factor) for c in cycles]
-  mark = zlib.crc32(np.asarray(numbers, '<f8').tobytes())
-  return Fingerprint(chain.steps, mark)
+  # Where the gradient is taken: in a loop, the parameters do not tell the
+  # average without it. 1 without an average.
+  one_minus_beta1: float = 1.0
 
 
 class RunConfig(NamedTuple):
@@ -50,6 +48,17 @@ class RunConfig(NamedTuple):
   def is_timed(self) -> bool:
     """Whether cycles follow the evaluations and fill a horizon."""
     return self.settings.horizon is not None
+
+
+def fingerprint_of(config: RunConfig) -> Fingerprint:
+  """The fingerprint of a run; the same on all machines."""
+  cycles = [planned.cycle for planned in config.chain.cycles]
+  numbers = [(c.peak, c.length, c.warmup_factor) for c in cycles]
+  mark = zlib.crc32(np.asarray(numbers, '<f8').tobytes())
+  optimizer = config.settings.optimizer
+  is_average = isinstance(optimizer, Averaged)
+  share = optimizer.one_minus_beta1 if is_average else 1.0
+  return Fingerprint(config.chain.steps, mark, float(share))
 
 
 class Control(NamedTuple):
@@ -79,7 +88,7 @@ class Control(NamedTuple):
   switching: Any = ()  # state of the switching rule
   smoothed: SmoothedLoss = SmoothedLoss()  # of S(t) beside it, if it is logged
   intervals: Intervals = Intervals()  # between evaluations
-  fingerprint: Fingerprint = Fingerprint()  # of the chain, as the stage began
+  fingerprint: Fingerprint = Fingerprint()  # of the run, as the stage began
 
 
 def clock_of(
@@ -119,7 +128,7 @@ def from_words(
 ) -> Control:
   """The control that `to_words` wrote; `like` tells which numbers are whole.
 
-  Its fingerprint is that of `like`, unless any chain will do.
+  Its fingerprint is that of `like`, but for the chain where any will do.
 
   Raises:
     ValueError: if the words were written by a run with another chain or other
@@ -135,17 +144,19 @@ def from_words(
     )
   numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
   control: Control = jax.tree_util.tree_unflatten(treedef, numbers)
+  saved, own = control.fingerprint, like.fingerprint
+  share = saved.one_minus_beta1
+  must_be = f'{own.one_minus_beta1}, as in this run: {_SET_UP}'
+  name = 'one_minus_beta1 of the saved run'
+  check(share == own.one_minus_beta1, name, share, must_be)
   if is_any_chain:
     return control
-  steps = control.fingerprint.steps
-  must_be = (
-    f'{like.fingerprint.steps}, as in this run: set up the run that was saved'
-  )
+  must_be = f'{own.steps}, as in this run: {_SET_UP}'
   check(
-    steps == like.fingerprint.steps, 'steps of the saved run', steps, must_be
+    saved.steps == own.steps, 'steps of the saved run', saved.steps, must_be
   )
-  is_same = control.fingerprint == like.fingerprint
-  must_be = 'those of this run: set up the run that was saved'
+  is_same = saved == own
+  must_be = f'those of this run: {_SET_UP}'
   cycles = 'others'
   check(is_same, 'peaks, lengths or warm-ups of the saved run', cycles, must_be)
   return control

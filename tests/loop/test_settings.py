@@ -11,6 +11,7 @@ import pytest
 from helpers import loops
 from reset_cycles.early_switching import ChainLossRule
 from reset_cycles.loop import LOOP, Cycles
+from reset_cycles.optimizers.schedule_free import ScheduleFreeAdamW
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 
 
@@ -301,7 +302,7 @@ def test_a_second_run_begins_anew():
     ),
     (
       {'settings': SOFT_RESET, 'target': 0.8},
-      r'shape of state.opt_state.control=\(100,\): must be \(104,\)',
+      r'shape of state.opt_state.control=\(104,\): must be \(108,\)',
     ),
   ],
 )
@@ -312,3 +313,17 @@ def test_a_state_of_another_plan_is_refused(changes, said):
   make().before_step(5, jax.tree_util.tree_map(np.copy, state))  # its own
   with pytest.raises(ValueError, match=said):
     make(**changes).before_step(5, state)
+
+
+def test_a_state_of_another_average_is_refused():
+  """y and z with another share give another x; so too in a new stage."""
+  averaged = dataclasses.replace(LOOP, optimizer=ScheduleFreeAdamW(0.25))
+  cycles = make(optimizer=None, settings=averaged)
+  state = loops.start(cycles)
+  state, _ = cycles.before_step(0, state)
+  other = dataclasses.replace(LOOP, optimizer=ScheduleFreeAdamW(0.5))
+  said = 'one_minus_beta1 of the saved run=0.25: must be 0.5, as in this run'
+  with pytest.raises(ValueError, match=said):
+    make(optimizer=None, settings=other).before_step(0, state)
+  with pytest.raises(ValueError, match=said):
+    make(optimizer=None, settings=other).new_stage(state, tau=0.0)
