@@ -20,6 +20,7 @@ from reset_cycles import (
   schedule_free_muon,
 )
 from reset_cycles.any_optax.from_optax import FromOptax
+from reset_cycles.core.clock import unpacked
 from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.early_switching import ChainLossRule
 from reset_cycles.optimizers.adamw import AdamW
@@ -172,7 +173,10 @@ def test_the_peak_is_saved_with_the_state():
   state, _ = later.before_step(3, state)
   assert later.learning_rate(state) == rate
   assert later.schedule(3) == pytest.approx(rate, rel=1e-6)
+  size = lambda state: float(unpacked(host(state.opt_state.clock)).size)
+  assert size(state) == pytest.approx(spectral_size(FRESH), rel=1e-6)
   state, events = later.new_stage(state, num_steps=80, tau=0.0)
+  assert size(state) == pytest.approx(spectral_size(FRESH), rel=1e-6)
   [begun] = [event for event in events if event.kind == 'cycle_start']
   assert begun.numbers['peak_value'] == pytest.approx(
     0.16 * spectral_size(FRESH), rel=1e-6
