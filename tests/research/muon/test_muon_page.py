@@ -15,7 +15,7 @@ FOLDER = pathlib.Path(muon.__file__).parent
 # The columns that compare with a setting, run by run.
 OVER = {
   'over `before_the_law`': 'before_the_law',
-  'over `MUON`': 'MUON',
+  'over `decay_by_rate`': 'decay_by_rate',
 }
 WORKLOADS = {**SETS, 'both': [w for names in SETS.values() for w in names]}
 CONDITIONS = {

@@ -96,10 +96,11 @@ FORMS = study.forms_of(square(None), {'w': jnp.ones((2, 2))})
 
 def test_the_share_of_the_law(small, monkeypatch, tmp_path):
   """The whole share up to 300 steps, half of it at four times as many."""
-  peaks = []
+  peaks, sizes = [], set()
 
-  def train(data, carry, key, ends, steps, peak):
+  def train(data, carry, key, ends, steps, peak, size):
     peaks.append(peak)
+    sizes.add(size)
     return carry, 0.0
 
   carry = {'w': jnp.ones((2, 2))}, None
@@ -112,6 +113,7 @@ def test_the_share_of_the_law(small, monkeypatch, tmp_path):
   size = np.sqrt(2)  # rms(w) sqrt(fan in)
   expected = [0.16 * size, 0.16 * size, 0.08 * size, 0.16 * size]
   np.testing.assert_allclose(peaks[::30], expected)
+  assert [*sizes] == pytest.approx([size])
 
 
 def test_adamw_has_one_cosine(small, tmp_path):
