@@ -55,7 +55,7 @@ def fingerprint_of(config: RunConfig) -> Fingerprint:
   cycles = [planned.cycle for planned in config.chain.cycles]
   numbers = [(c.peak, c.length, c.warmup_factor) for c in cycles]
   mark = zlib.crc32(np.asarray(numbers, '<f8').tobytes())
-  optimizer = config.settings.optimizer
+  optimizer: Any = config.settings.optimizer
   is_average = isinstance(optimizer, Averaged)
   share = optimizer.one_minus_beta1 if is_average else 1.0
   return Fingerprint(config.chain.steps, mark, float(share))

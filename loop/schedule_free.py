@@ -156,7 +156,8 @@ def schedule_free_muon(
       must_be = 'a number or a schedule where no parameter is a matrix'
       has_size = not forms or any(form.is_matrix for form in forms)
       check(has_size, 'learning_rate', learning_rate, must_be)
-      peak = _PEAK.share * _PEAK.length_in(jnp, num_steps) * size
+      of_size = _PEAK.share * _PEAK.length_in(jnp, num_steps)
+      peak = jnp.asarray(of_size * size, jnp.float32)
     wide = widened(params)
     step = Step(jnp.float32(0), forms=forms)
     inner, t, total, z = at_gradient.build(step).init(wide)
