@@ -81,12 +81,12 @@ def test_three_cycles(name, needs, example, capsys):
   ),
 )
 def test_muon_beside_adamw(name, needs, example, capsys, monkeypatch):
-  """Twelve steps, and AdamW at two of its peaks, the better one named."""
+  """Thirty steps, and AdamW at two of its peaks, the better one named."""
   module = pytest.importorskip(needs)
   if name == 'muon_nnx' and not hasattr(module, 'as_pure'):
     pytest.skip('this flax has no as_pure')
   monkeypatch.setattr(example('common'), 'PEAKS', (0.0, 0.03))
-  ours, still, adamw = example(name).main(12).values()
+  ours, still, adamw = example(name).main(30).values()
   assert len({ours, still, adamw}) == 3
   said = printed(capsys)
   numbers = re.findall(r'\d\.\d{3}', ' '.join(said))
