@@ -96,13 +96,16 @@ def rehearse(settings: ScheduleParams | None) -> None:
   if settings.relative_peak is not None:
     kernel = {'w': np.ones((2, 2), np.float32)}
     start = RunStart(kernel, (matrix((0,), (1,)),), 100)
+    is_factor = lambda answer: _is_number(answer) and 0 < answer < math.inf
+    is_above_0 = 'a finite number above 0'
+    _try(settings.relative_peak, 'size', is_factor, is_above_0, start)
     is_rate = lambda answer: _is_number(answer) and not answer <= 0
     must_be = 'a number above 0, or NaN'
     _try(settings.relative_peak, 'peak', is_rate, must_be, start)
-    is_factor = lambda answer: _is_number(answer) and 0 < answer < math.inf
-    must_be = 'a finite number above 0'
     for steps in (1, 100, MOST_STEPS):
-      _try(settings.relative_peak, 'length_factor', is_factor, must_be, steps)
+      _try(
+        settings.relative_peak, 'length_factor', is_factor, is_above_0, steps
+      )
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:

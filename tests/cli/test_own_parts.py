@@ -57,6 +57,7 @@ BAD = [
   *(('Horizon', 'steps_to_come', x) for x in (None, -1, 'a', math.inf)),
   *(('Optimizer', name, None) for name in ('direction', 'gradient_point')),
   ('Peak', 'peak', None),
+  *(('Peak', 'size', x) for x in (None, 0.0, math.nan)),
 ]
 
 
