@@ -28,12 +28,17 @@ class RunKey(NamedTuple):
 
 
 class Point(NamedTuple):
-  """An evaluation: steps before it, seconds of submission time, results."""
+  """An evaluation: steps before it, seconds of submission time, results.
+
+  Loss and metric are of the validation split; `test` is the metric of the test
+  split, and not a number where that split was not evaluated.
+  """
 
   step: int
   seconds: float
   loss: float
   metric: float
+  test: float = math.nan
 
 
 COLUMNS = (*RunKey._fields, *Point._fields)
@@ -52,10 +57,10 @@ def read(file: pathlib.Path = FILE) -> dict[RunKey, list[Point]]:
 
 
 def append(file: pathlib.Path, run: RunKey, points: Iterable[Point]) -> None:
-  """Adds a run; all but the metric, which decides, is rounded."""
+  """Adds a run; all but the metric that decides is rounded."""
   rows = [
-    (*run, step, f'{seconds:.5g}', f'{loss:.5g}', metric)
-    for step, seconds, loss, metric in points
+    (*run, step, f'{seconds:.5g}', f'{loss:.5g}', metric, f'{test:.5g}')
+    for step, seconds, loss, metric, test in points
   ]
   run_logs.append(file, COLUMNS, rows)
 

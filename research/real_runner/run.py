@@ -71,6 +71,7 @@ def _small_wmt(
   vocab_size: int,
   width: int,
   length: int,
+  num_test_examples: int,
 ) -> Case:
   """WMT with one layer of a Transformer; its MLP is twice as wide."""
   return Case(
@@ -86,7 +87,7 @@ def _small_wmt(
       'eval_batch_size': 64,
       'num_eval_train_examples': 64,
       'num_validation_examples': 128,
-      'num_test_examples': 64,
+      'num_test_examples': num_test_examples,
       '_vocab_size': vocab_size,
     },
     model={
@@ -156,7 +157,13 @@ CASES = {
     },
   ),
   'sentences': _small_wmt(
-    '', 12.0, batch_size=16, vocab_size=598, width=64, length=24
+    '',
+    12.0,
+    batch_size=16,
+    vocab_size=598,
+    width=64,
+    length=24,
+    num_test_examples=64,
   ),
   'tox21': Case(
     'ogbg',
@@ -175,7 +182,13 @@ CASES = {
     },
   ),
   'multi30k': _small_wmt(
-    'multi30k', 10.9, batch_size=32, vocab_size=2000, width=96, length=40
+    'multi30k',
+    10.9,
+    batch_size=32,
+    vocab_size=2000,
+    width=96,
+    length=40,
+    num_test_examples=128,
   ),
   'cifar10': Case(
     'cifar',
@@ -213,7 +226,7 @@ EVAL_SHARE = 1 / 40
 
 
 def points_of(trial: pathlib.Path, metric: str) -> list[logs.Point]:
-  """The validation results of a run that the benchmark has written."""
+  """The results of a run that the benchmark has written."""
   with (trial / 'eval_measurements.csv').open(newline='') as lines:
     return [
       logs.Point(
@@ -221,6 +234,7 @@ def points_of(trial: pathlib.Path, metric: str) -> list[logs.Point]:
         float(row['score']),
         float(row.get('validation/loss') or row['validation/ctc_loss']),
         float(row[f'validation/{metric}']),
+        float(row.get(f'test/{metric}') or math.nan),
       )
       for row in csv.DictReader(lines)
     ]

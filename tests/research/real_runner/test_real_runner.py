@@ -31,16 +31,22 @@ from reset_cycles.schedule_params import MUON, SOFT_RESET, THESIS
 
 RUNS = {
   logs.RunKey('a', 'counted', 'x', 1, 0.5): [
-    logs.Point(1, 0.5, 2.25, 0.25),
-    logs.Point(9, 4.5, 1.0, 0.75),
-    logs.Point(17, 8.5, 0.5, 0.5000042),  # every digit of the metric counts
+    logs.Point(1, 0.5, 2.25, 0.25, 0.125),
+    logs.Point(9, 4.5, 1.0, 0.75, 0.5),
+    logs.Point(
+      17, 8.5, 0.5, 0.5000042, 0.625
+    ),  # every digit of the metric counts
   ],
-  logs.RunKey('a', 'counted', 'x', 2, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
-  logs.RunKey('a', 'counted', 'x', 3, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
-  logs.RunKey('a', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
-  logs.RunKey('b', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
-  logs.RunKey('a', 'counted', 'y', 2, 0.9): [logs.Point(1, 0.5, 2.0, 0.5)],
-  logs.RunKey('a', 'real', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.RunKey('a', 'counted', 'x', 2, 0.5): [
+    logs.Point(1, 0.5, 2.0, 0.75, 1.0)
+  ],
+  logs.RunKey('a', 'counted', 'x', 3, 0.5): [logs.Point(1, 0.5, 2.0, 0.5, 1.0)],
+  logs.RunKey('a', 'counted', 'y', 1, 0.5): [
+    logs.Point(1, 0.5, 2.0, 0.75, 1.0)
+  ],
+  logs.RunKey('b', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5, 1.0)],
+  logs.RunKey('a', 'counted', 'y', 2, 0.9): [logs.Point(1, 0.5, 2.0, 0.5, 1.0)],
+  logs.RunKey('a', 'real', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5, 1.0)],
 }
 TABLE = [
   '| entry | a, 0.5 | b, 0.5 |',
@@ -394,6 +400,56 @@ def test_the_sizes_of_sentences_are_those_of_their_language():
       )
 
 
+def test_the_test_split_is_translated_where_validation_is_past_its_target(
+  monkeypatch,
+):
+  """The benchmark's workload, as far as its sizes and its BLEU go."""
+  scores = iter((12.0, 12.5, 10.0, 11.0))
+
+  class WmtWorkload:
+    validation_target_value = 12.0
+
+    def initialize_cache(self, inputs, length):
+      return inputs, length
+
+    def predict_step(self):
+      """What the benchmark compiles once a call."""
+
+    def translate_and_calculate_bleu(self, *, ds_iter, max_predict_length):
+      assert max_predict_length == 24
+      return next(scores)
+
+  fakes = {
+    'wmt_jax.models': types.SimpleNamespace(TransformerConfig=dict),
+    'input_pipeline': types.SimpleNamespace(preprocess_wmt_data=dict),
+    'wmt_jax.workload': types.SimpleNamespace(WmtWorkload=WmtWorkload),
+  }
+  for name, module in fakes.items():
+    monkeypatch.setitem(sys.modules, f'algoperf.workloads.wmt.{name}', module)
+  patched.make_translation_smaller({'length': 24, 'emb_dim': 8})
+  workload = WmtWorkload()
+  workload._eval_iters = {
+    split: iter(()) for split in ('eval_train', 'validation', 'test')
+  }
+  found = [
+    [
+      workload.translate_and_calculate_bleu(
+        ds_iter=batches, max_predict_length=256
+      )
+      for batches in workload._eval_iters.values()
+    ]
+    for _ in range(3)
+  ]
+  nan = math.nan  # 12 is not past a target of 12
+  np.testing.assert_array_equal(
+    found, [[nan, 12.0, nan], [nan, 12.5, 10.0], [nan, 11.0, nan]]
+  )
+  assert workload.initialize_cache('inputs') == ('inputs', 24)
+  models, pipeline, _ = fakes.values()
+  assert models.TransformerConfig() == {'emb_dim': 8}
+  assert pipeline.preprocess_wmt_data(max_length=256) == {'max_length': 24}
+
+
 def test_a_split_is_named_as_tfds_does():
   assert patched.part_of('train[:50000]') == ('train', slice(0, 50_000))
   assert patched.part_of('train[50000:]') == ('train', slice(50_000, None))
@@ -440,10 +496,10 @@ def test_runs_are_read_as_they_were_written(tmp_path):
   for each, points in RUNS.items():
     logs.append(file, each, points)
   assert logs.read(file) == RUNS
-  header = 'data,clock,entry,seed,target,step,seconds,loss,metric'
+  header = 'data,clock,entry,seed,target,step,seconds,loss,metric,test'
   assert file.read_text().splitlines()[:2] == [
     header,
-    'a,counted,x,1,0.5,1,0.5,2.25,0.25',
+    'a,counted,x,1,0.5,1,0.5,2.25,0.25,0.125',
   ]
   file.write_text(file.read_text() + 'a,real,y,3,0.5,1,0.5,2')  # torn
   logs.append(file, last := logs.RunKey('a', 'real', 'y', 4, 0.5), points)
@@ -621,15 +677,17 @@ def test_runs_have_the_target_of_their_data_or_the_one_given():
 
 def test_what_the_benchmark_wrote_is_read(tmp_path):
   (tmp_path / 'eval_measurements.csv').write_text(
-    'global_step,score,validation/loss,validation/accuracy,test/loss\n'
-    '1,0.5,2.25,0.25,9\n9,4.5,1.0,0.75,9\n'
+    'global_step,score,validation/loss,validation/accuracy,test/accuracy\n'
+    '1,0.5,2.25,0.25,0.125\n9,4.5,1.0,0.75,0.5\n'
   )
   found = run.points_of(tmp_path, 'accuracy')
   assert found == RUNS[logs.RunKey('a', 'counted', 'x', 1, 0.5)][:2]
   (tmp_path / 'eval_measurements.csv').write_text(
     'global_step,score,validation/ctc_loss,validation/wer\n1,0.5,2.25,0.25\n'
   )
-  assert run.points_of(tmp_path, 'wer') == found[:1]
+  (point,) = run.points_of(tmp_path, 'wer')
+  assert point[:4] == found[0][:4]
+  assert math.isnan(point.test)
 
 
 def test_an_entry_with_other_peaks_is_otherwise_the_same():
