@@ -34,10 +34,11 @@ _REPLAY = '`research/replay/FINDINGS.md`'
 _LEGEND = (
   '*.3: 1.04* means: a value of .3 takes 1.04 of the steps to the target that '
   'the setting takes, a geometric mean over ten seeds of eight small stand-ins '
-  'on a CPU. **With all numbers in force together only one cycle, `alpha` and '
-  '`fade` were measured.** The other rows of `research/muon/MUON.md` compare '
-  'with the setting before: coherence 0, a peak of .08 up to 1,500 steps, a '
-  'weight decay of .02, a rest share of .3.'
+  'on a CPU. **Beside the other numbers in force only one cycle, `alpha` and '
+  '`fade` were measured,** with a weight decay not yet over the size. The '
+  'other rows of `research/muon/MUON.md` compare with the setting before: '
+  'coherence 0, a peak of .08 up to 1,500 steps, a weight decay of .02, a rest '
+  'share of .3.'
 )
 _ROWS = (
   _Row(
@@ -70,12 +71,12 @@ _ROWS = (
     f'beside 0: {_PEAKS}',
   ),
   _Row(
-    *('Muon', 'weight_decay', 'times a power of the rate'),
+    *('Muon', 'weight_decay', 'times a power of rate / size'),
     f'with the power: {_PEAKS}; without, 0: 1.03, .081: .96, but long runs '
     f'come to rest under .081; {_MUON}',
   ),
   _Row(
-    *('Muon', 'decay_lr_power', 'power of the rate in the weight decay'),
+    *('Muon', 'decay_lr_power', 'power of rate / size in the weight decay'),
     f'beside 0: {_PEAKS}',
   ),
   _Row(

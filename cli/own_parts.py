@@ -23,8 +23,7 @@ from ..core.forms import matrix
 from ..core.horizon import Intervals
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
-from ..optimizers.peaks import RunStart
-from ..optimizers.step import Step
+from ..optimizers.step import RunStart, Step
 from ..schedule_params import ScheduleParams
 from ..soft_reset import ResetPlan
 
@@ -93,12 +92,12 @@ def rehearse(settings: ScheduleParams | None) -> None:
   for part in _own(optimizer, 'gradient_point'):
     state = part.build(step).init(trained)
     _try(part, 'gradient_point', is_like, must_be, state, trained)
+  kernel = {'w': np.ones((2, 2), np.float32)}
+  start = RunStart(kernel, (matrix((0,), (1,)),), 100)
+  is_factor = lambda answer: _is_number(answer) and 0 < answer < math.inf
+  is_above_0 = 'a finite number above 0'
+  _try(optimizer, 'size', is_factor, is_above_0, start)
   if settings.relative_peak is not None:
-    kernel = {'w': np.ones((2, 2), np.float32)}
-    start = RunStart(kernel, (matrix((0,), (1,)),), 100)
-    is_factor = lambda answer: _is_number(answer) and 0 < answer < math.inf
-    is_above_0 = 'a finite number above 0'
-    _try(settings.relative_peak, 'size', is_factor, is_above_0, start)
     is_rate = lambda answer: _is_number(answer) and not answer <= 0
     must_be = 'a number above 0, or NaN'
     _try(settings.relative_peak, 'peak', is_rate, must_be, start)

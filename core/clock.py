@@ -19,7 +19,10 @@ from jax.typing import ArrayLike
 
 from .schedules import Constant, PlannedCycle
 
-_LARGEST = float(np.finfo(np.float32).max)
+# What float32 holds with all of its digits.
+_SMALLEST, _LARGEST = map(
+  float, (np.finfo(np.float32).tiny, np.finfo(np.float32).max)
+)
 
 
 class CycleClock(NamedTuple):
@@ -59,12 +62,13 @@ def anchored_clock(
   setting: int,  # index of the cycle in `cycles`
   cycles: Sequence[PlannedCycle],
   rate_factor: float = 1.0,  # on the cycle's learning rate
-  size: float = 1.0,  # of the weights
+  size: float = 1.0,  # of the weights, above 0
 ) -> CycleClock:
   """A clock that goes from a nominal step of a cycle to the cycle's end."""
   steps, warmup_steps, cycle = cycles[setting]
   pace = (steps - nominal) / (end - step)
   peak = min(cycle.peak * rate_factor, _LARGEST)
+  size = min(max(size, _SMALLEST), _LARGEST)
   exact = step, setting, steps, warmup_steps, step, nominal, pace, peak, size
   return unpacked(packed(CycleClock(*exact)))  # as the devices have it
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..core.chain import MOST_STEPS
 from ..core.evaluation import Evaluation, Way
 from ..early_switching import Context, SmoothedLoss, Verdict, logged_beside
-from ..optimizers.peaks import Peak, RunStart
+from ..optimizers.step import RunStart
 from ..soft_reset import FULL, ResetPlan
 from .events import Row, clock_event, event, start_event
 from .hints import hints
@@ -49,17 +49,19 @@ def start(config: RunConfig) -> Control:
   return laid_out(control, 0, config)
 
 
-def with_peaks_of(
-  control: Control, rule: Peak, run_start: RunStart, config: RunConfig
-) -> Control:
-  """The control of a start, whose peaks and size suit the weights.
+def suited(control: Control, run_start: RunStart, config: RunConfig) -> Control:
+  """The control of a start, whose size and peaks suit the weights.
 
-  A first peak that is not finite and above 0 leaves both as they are.
+  A first peak that is not finite and above 0 leaves the peaks as they are.
   """
-  factor = rule.peak(run_start) / config.chain.cycles[0].cycle.peak
-  if not 0.0 < factor < math.inf:
+  rule = config.settings.relative_peak
+  size = config.settings.optimizer.size(run_start)
+  control = control._replace(size=size)
+  if rule is None:
     return control
-  return control._replace(rate_factor=factor, size=rule.size(run_start))
+  factor = rule.peak(run_start) / config.chain.cycles[0].cycle.peak
+  is_usable = 0.0 < factor < math.inf
+  return control._replace(rate_factor=factor) if is_usable else control
 
 
 def next_stage(control: Control, step: int, config: RunConfig) -> Control:

@@ -19,9 +19,8 @@ from ..core.evaluation import EvalResults, new_evaluations
 from ..core.forms import Answer, Form, guess_among
 from ..core.workload import WorkloadApi
 from ..optimizers.clocked import ClockedState, clocked
-from ..optimizers.peaks import RunStart
 from ..optimizers.precise import InFloat32
-from ..optimizers.step import Step
+from ..optimizers.step import RunStart, Step
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
 from . import control as control_lib
@@ -153,15 +152,18 @@ def _adopted(run: Run, trees: Trees, workload: WorkloadApi, step: int) -> Trees:
 def _first_model(
   run: Run, saved: SavedState, model: Model, workload: WorkloadApi
 ) -> Model:
-  """The model of the first cycle, whose peak suits a model made anew."""
-  if rule := run.config.settings.relative_peak:
+  """The model of the first cycle; it is made anew if peaks are to suit it."""
+  settings, first_end = run.config.settings, run.config.chain.cycles[0].steps
+  params = None
+  if settings.relative_peak is not None:
     fresh = _fresh_model(run, workload, run.control.cycle)
-    first_end = run.config.chain.cycles[0].steps
-    start = RunStart(fresh[0], run.forms, first_end)
     model, _ = run.model_reset(model, fresh, FULL)
-    run.control = control_lib.with_peaks_of(
-      run.control, rule, start, run.config
-    )
+    params = fresh[0]
+  elif settings.optimizer.needs_forms():
+    params = run.devices.get(model.params)
+  if params is not None:
+    start = RunStart(params, run.forms, first_end)
+    run.control = control_lib.suited(run.control, start, run.config)
   rows = [start_event(run.control, run.config)]
   if run.guess:
     rows.append(event('warning', run.control, reason=run.guess))

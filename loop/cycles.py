@@ -24,8 +24,8 @@ from ..engine.model_reset import Model
 from ..engine.records import described
 from ..engine.state import Control, RunConfig
 from ..optimizers.clocked import TRANSFORMATION, ClockedState
-from ..optimizers.peaks import RunStart
 from ..optimizers.schedule_free import ScheduleFreeMuon
+from ..optimizers.step import RunStart
 from ..schedule_params import ScheduleParams
 from .devices import LoopDevices
 from .events import Event, event_of
@@ -45,7 +45,7 @@ from .stages import (
   begin_stage,
   next_stage,
   stage_of,
-  with_peaks_of,
+  suited,
 )
 from .states import (
   State,
@@ -174,7 +174,7 @@ class Cycles:
     if asks or matrices is not None or loss_fn is not None:
       answers = parameter_forms(params, matrices, loss_fn, lambda: fresh(0)[0])
     is_kept = frozen_among(params, frozen)
-    if rule is not None:
+    if rule is not None or asks:
       forms = tuple(answer.form for answer in answers) or None
       values = jax.tree_util.tree_map(jnp.asarray, fresh(1)[0])
       first_end = stage.config.chain.cycles[0].steps
@@ -182,8 +182,9 @@ class Cycles:
       start = without(is_kept, start)
       must_be = 'a number where no parameter that is trained is a matrix'
       is_told = any(form.is_matrix for form in start.forms or ())
-      check(is_told or not rule.needs_forms(), 'peak', peak, must_be)
-      stage = with_peaks_of(stage, rule, start)
+      needs_matrix = rule is not None and rule.needs_forms()
+      check(is_told or not needs_matrix, 'peak', peak, must_be)
+      stage = suited(stage, start)
     trainer = training(optimizer, params, stage, schedules, is_kept, answers)
     check_precision('make_params', params, trainer.frozen)
     else_ = 'let frozen= name it, or leave it out of the parameters'
@@ -360,7 +361,8 @@ class Cycles:
 
     Raises:
       ValueError: for an argument that cannot work, a state that is not one of
-        these cycles, or a tau above 0 with an optimizer that has no blend.
+        these cycles or has another one_minus_beta1, or a tau above 0 with an
+        optimizer that has no blend.
     """
     check_number('tau', tau, '[0, 1]')
     lacks = self._training.lacks

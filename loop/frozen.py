@@ -20,9 +20,8 @@ from jax.tree_util import (
 
 from ..core.checks import check
 from ..engine.records import described
-from ..optimizers.peaks import RunStart
 from ..optimizers.roles import RoleOf
-from ..optimizers.step import Optimizer, Step
+from ..optimizers.step import Optimizer, RunStart, Step
 from .settings import attempt
 
 IsFrozen = Callable[[str], bool]  # of the path of a parameter, "['bias']"
@@ -107,6 +106,9 @@ class Unfrozen(Optimizer):
 
   def needs_forms(self) -> bool:
     return self.inner.needs_forms()
+
+  def size(self, start: RunStart) -> float:
+    return self.inner.size(start)
 
   def roles(self, params: Any) -> RoleOf:
     return self.inner.roles(self._rest(params))

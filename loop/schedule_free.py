@@ -27,7 +27,7 @@ from ..optimizers.at_gradient import AtGradient, average_at
 from ..optimizers.average import Averaged, AveragedState
 from ..optimizers.clocked import TRANSFORMATION
 from ..optimizers.muon import Muon
-from ..optimizers.peaks import RunStart, SpectralPeak
+from ..optimizers.peaks import SpectralPeak, spectral_size
 from ..optimizers.precise import (
   change,
   coarse_of,
@@ -37,7 +37,7 @@ from ..optimizers.precise import (
   widened,
 )
 from ..optimizers.schedule_free import ScheduleFreeMuon
-from ..optimizers.step import Step
+from ..optimizers.step import RunStart, Step
 from .parameters import OfPath, check_floats, parameter_forms
 from .settings import attempt
 
@@ -181,7 +181,7 @@ def schedule_free_muon(
     if callable(rate):
       rate = rate(state.count)
     forms = tuple(answer.form for answer in forms_of(params))
-    step = Step(jnp.asarray(rate, jnp.float32), state.size, forms=forms)
+    step = Step(jnp.asarray(rate, jnp.float32), forms=forms, size=state.size)
     before = AveragedState(
       state.base_optimizer_state, state.step_count, state.weight_sum, state.z
     )
@@ -416,11 +416,11 @@ def _shapes_of(params: Any) -> Any:
 
 
 def _size_of(params: Any, forms: tuple[Form, ...]) -> jax.Array:
-  """See `SpectralPeak`; 1 where no matrix tells a size."""
+  """As of `Muon.size`, in float32; the parameters may be traced."""
 
   @jax.jit
   def size(leaves: Any) -> jax.Array:
-    size = _PEAK.size_in(jnp, RunStart(leaves, forms))
+    size = spectral_size(jnp, RunStart(leaves, forms))
     size = jnp.asarray(size, jnp.float32)
     return jnp.where(jnp.isfinite(size), size, 1.0)
 

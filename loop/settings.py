@@ -14,6 +14,7 @@ from ..core.evaluation import Way
 from ..early_switching import AnyOf, NotFinite
 from ..engine.records import described
 from ..engine.tuned import with_peak
+from ..optimizers.average import Averaged
 from ..optimizers.peaks import SpectralPeak
 from ..schedule_params import MUON, SOFT_RESET, ScheduleParams
 from ..soft_reset import Cyclic, SoftReset
@@ -86,6 +87,8 @@ def loop_settings(
   check(tau is None or isinstance(reset, SoftReset), 'reset', reset, must_be)
   if optimizer is not None:
     _check_pair(optimizer, settings, peak)
+    if isinstance(settings.optimizer, Averaged):  # which nothing averages with
+      settings = replace(settings, optimizer=settings.optimizer.inner)
   elif peak is None and settings.relative_peak is None:
     is_adams = len({c.peak for c in (*settings.cycles, *LOOP.cycles)}) == 1
     must_be = (

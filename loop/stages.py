@@ -14,7 +14,7 @@ from ..engine import control as control_lib
 from ..engine.control import Transition
 from ..engine.events import event, start_event
 from ..engine.state import Control, RunConfig, words_of
-from ..optimizers.peaks import Peak, RunStart
+from ..optimizers.step import RunStart
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL, SoftReset
 
@@ -67,10 +67,9 @@ def stage_of(settings: ScheduleParams, num_steps: int, target: Target) -> Stage:
   return Stage(config, control_lib.start(config))
 
 
-def with_peaks_of(stage: Stage, rule: Peak, run_start: RunStart) -> Stage:
-  """The stage whose peaks and size suit the weights that a run begins with."""
-  start, config = stage.start, stage.config
-  start = control_lib.with_peaks_of(start, rule, run_start, config)
+def suited(stage: Stage, run_start: RunStart) -> Stage:
+  """The stage whose size and peaks suit the weights that a run begins with."""
+  start = control_lib.suited(stage.start, run_start, stage.config)
   return stage._replace(start=start)
 
 

@@ -24,7 +24,7 @@ from ..core.checks import (
   check_number,
 )
 from .roles import RoleOf
-from .step import Optimizer, Step, averaged, held
+from .step import Optimizer, RunStart, Step, averaged, held
 
 _RIGHT = 'an optimizer whose trained weights are evaluated, such as AdamW()'
 
@@ -96,6 +96,9 @@ class Averaged(Checked, Optimizer):
 
   def needs_forms(self) -> bool:
     return self.inner.needs_forms()
+
+  def size(self, start: RunStart) -> float:
+    return self.inner.size(start)
 
   def roles(self, params: Any) -> RoleOf:
     by_field, inner = super().roles(params), self.inner.roles(params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -24,10 +25,12 @@ from ..core.checks import (
 from ..core.forms import Form, as_stack, by_shape, from_stack
 from .adamw import Rms
 from .orthogonal import by_stacks, orthogonalised
+from .peaks import spectral_size
 from .roles import RoleOf, roles_by_field
 from .step import (
   Direction,
   Optimizer,
+  RunStart,
   Step,
   averaged,
   clipped,
@@ -52,7 +55,7 @@ class Muon(Checked, Optimizer):
                 c = (|m| / n)^coherence
                 step = -rate c (max(1, sqrt(out / in)) U V^T + decay W)
     the rest    step = -rest_share rate (direction + decay W)
-                decay = weight_decay (rate / size)^decay_lr_power
+                decay = min(1 / rate, weight_decay (rate / size)^decay_lr_power)
 
   Five Newton-Schulz iterations stand for U V^T. They bring singular values
   above .0015 of the matrix's norm to .7 to 1.2. So the spectral norm of a
@@ -69,15 +72,17 @@ class Muon(Checked, Optimizer):
   shorter, and its weight decay is smaller by the same factor. So is a step of
   Adam, whose mean gradient is divided by the gradients' size.
 
-  A rate is a share of the size that the matrices begin with; see `Step.size`.
-  Under random steps the square of a weight grows by the square of a step,
-  rate^2. A weight decay in proportion to rate^2 holds weights at one size,
-  whatever the rate is (Kosson et al. 2024, "Rotational equilibrium"). This is a
-  decay_lr_power of 1: a run of any length forgets its first weights about as
-  far, where the peak falls as one over the root of the length. Divided by the
-  size, the weight decay holds weights at a multiple of the root of their first
-  size. So weights that are too large shrink, and weights that are too small
-  grow. AdamW's weight decay has a power of 0.
+  The size is that of the matrices as the run begins; see `spectral_size`. The
+  rate is a share of it. It is 1 where no matrix tells it. Under random steps
+  the square of a weight grows by the square of a step, rate^2. A weight decay
+  in proportion to rate^2 holds weights at one size, whatever the rate is
+  (Kosson et al. 2024, "Rotational equilibrium"). This is a decay_lr_power of 1:
+  a run of any length forgets its first weights about as far, where the peak
+  falls as one over the root of the length. Divided by the size, the weight
+  decay holds weights at a multiple of the root of their first size. So weights
+  that are too large shrink, and weights that are too small grow. AdamW's weight
+  decay has a power of 0. No step takes more than all of a weight away, however
+  large the rate.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
   networks". The published form has a coherence of 0. The step in proportion to
@@ -89,7 +94,7 @@ class Muon(Checked, Optimizer):
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
   coherence: NonNegative = 0.0  # power of the coherence in the step
   weight_decay: NonNegative = 0.02  # times rate (rate / size)^decay_lr_power
-  decay_lr_power: NonNegative = 0.0  # power of the rate in the weight decay
+  decay_lr_power: NonNegative = 0.0  # of rate / size in the weight decay
   rest: Annotated[Direction, _check_direction] = Rms()  # for what is no matrix
   rest_share: Level = 0.3  # of the rate, for what is no matrix
   grad_clip: Positive | None = None  # largest global norm; None: no clipping
@@ -97,12 +102,18 @@ class Muon(Checked, Optimizer):
   def needs_forms(self) -> bool:
     return True
 
+  def size(self, start: RunStart) -> float:
+    size = float(spectral_size(np, start))
+    return size if math.isfinite(size) else 1.0
+
   def roles(self, params: Any) -> RoleOf:
     return roles_by_field(('trace', 'norms', *self.rest.moments), ())
 
   def build(self, step: Step) -> optax.GradientTransformation:
     share = step.rate / step.size
     decay = self.weight_decay * share**self.decay_lr_power
+    most = 1.0 / jnp.where(step.moves, step.rate, 1.0)
+    decay = jnp.minimum(decay, most)
     matrices = _orthogonal(self.momentum, self.coherence, step, decay)
     rest = self.rest.direction(step)
     parts = {

@@ -10,21 +10,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
 from ..core.checks import Checked, Positive
-from ..core.forms import Form, as_stack, by_shape
-
-
-class RunStart(NamedTuple):
-  """What a run begins with."""
-
-  params: Any  # the tree of a fresh model's parameters
-  forms: tuple[Form, ...] | None = None  # of its leaves; None: by shape
-  steps: int | None = None  # until the first cycle ends; None: unknown
+from ..core.forms import as_stack, by_shape
+from .step import RunStart
 
 
 class Peak(Protocol):
@@ -32,10 +25,6 @@ class Peak(Protocol):
 
   def peak(self, start: RunStart) -> float:
     """The first cycle's peak; NaN where no parameter tells the peak."""
-
-  def size(self, start: RunStart) -> float:
-    """What the peaks are shares of; see `Step.size`."""
-    return 1.0
 
   def length_factor(self, steps: int) -> float:
     """Factor on the peak of a cycle that ends after so many steps."""
@@ -69,12 +58,10 @@ class RelativePeak(Checked, Peak):
   share: Positive = 0.06  # of the weights' size, that a step at the peak takes
 
   def peak(self, start: RunStart) -> float:
-    return self.share * self.size(start)
-
-  def size(self, start: RunStart) -> float:
     leaves = map(np.asarray, jax.tree_util.tree_leaves(start.params))
     kernels = [w for w in leaves if w.ndim > 1 and w.size > 0]
-    return _mean_root([np.mean(np.square(w, dtype=float)) for w in kernels])
+    squares = [np.mean(np.square(w, dtype=float)) for w in kernels]
+    return self.share * _mean_root(squares)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,29 +110,27 @@ class SpectralPeak(Checked, Peak):
 
   def peak(self, start: RunStart) -> float:
     length_factor = float(self.length_in(np, start.steps))
-    return self.share * length_factor * self.size(start)
+    return self.share * length_factor * float(spectral_size(np, start))
 
-  def size(self, start: RunStart) -> float:
-    return float(self.size_in(np, start))
 
-  def size_in(self, xp: Any, start: RunStart) -> Any:
-    """The size, computed by one of the two libraries.
+def spectral_size(xp: Any, start: RunStart) -> Any:
+  """The matrices' size of `SpectralPeak`, computed by one of two libraries.
 
-    Args:
-      xp: numpy, in float64; or jax.numpy, which may be traced.
-      start: with jax.numpy, the parameters may be traced.
+  Args:
+    xp: numpy, in float64; or jax.numpy, which may be traced.
+    start: with jax.numpy, the parameters may be traced.
 
-    Returns:
-      shape=(); NaN where no parameter tells the size.
-    """
-    leaves = [xp.asarray(w) for w in jax.tree_util.tree_leaves(start.params)]
-    forms = start.forms or [by_shape(w.shape) for w in leaves]
-    logs = [
-      _log_sizes(xp, as_stack(w, form))
-      for w, form in zip(leaves, forms)
-      if form.is_matrix and w.size
-    ]
-    return _geometric_mean(xp, xp.concatenate(logs)) if logs else math.nan
+  Returns:
+    shape=(); NaN where no parameter tells the size.
+  """
+  leaves = [xp.asarray(w) for w in jax.tree_util.tree_leaves(start.params)]
+  forms = start.forms or [by_shape(w.shape) for w in leaves]
+  logs = [
+    _log_sizes(xp, as_stack(w, form))
+    for w, form in zip(leaves, forms)
+    if form.is_matrix and w.size
+  ]
+  return _geometric_mean(xp, xp.concatenate(logs)) if logs else math.nan
 
 
 def _log_sizes(xp: Any, stack: Any) -> Any:

@@ -25,17 +25,24 @@ def at_once(
   return fn(stack)
 
 
+class RunStart(NamedTuple):
+  """What a run begins with."""
+
+  params: Any  # the tree of a fresh model's parameters
+  forms: tuple[Form, ...] | None = None  # of its leaves; None: by shape
+  steps: int | None = None  # until the first cycle ends; None: unknown
+
+
 class Step(NamedTuple):
   """What an optimizer is told of the step that it takes."""
 
   rate: ArrayLike  # the learning rate; traced
-  # What the rate is a share of, by `Peak.size`; 1 where that is not known.
-  size: ArrayLike = 1.0
   weight_decay: ArrayLike = 1.0  # factor on the optimizer's own weight decay
   passed: ArrayLike = 0.0  # share of the cycle before this step; traced
   spread: Spread = at_once  # what each of a stack of matrices goes through
   # What each parameter is, in order; None: what its shape says.
   forms: tuple[Form, ...] | None = None
+  size: ArrayLike = 1.0  # of the weights as the run began, `Optimizer.size`
 
   @property
   def moves(self) -> jax.Array:
@@ -83,6 +90,14 @@ class Optimizer(Protocol):
   def needs_forms(self) -> bool:
     """Whether it asks what the parameters are; see `Step.forms`."""
     return False
+
+  def size(self, start: RunStart) -> float:
+    """The size of the weights, by which it goes in each step; see `Step.size`.
+
+    Only an optimizer that asks for forms is asked.
+    """
+    del start
+    return 1.0
 
   def roles(self, params: Any) -> RoleOf:
     """What a reset does to the leaf at a path of the state.

@@ -25,8 +25,8 @@ import numpy as np
 import optax
 
 from ...core import forms
-from ...optimizers.peaks import RunStart, SpectralPeak
-from ...optimizers.step import Optimizer, Step
+from ...optimizers.peaks import SpectralPeak
+from ...optimizers.step import Optimizer, RunStart, Step
 from ...schedule_params import MUON
 from .. import run_logs
 from ..former import BEFORE_THE_LAW
@@ -106,7 +106,7 @@ def _program(
   def transformation(rate: Any, size: Any) -> optax.GradientTransformation:
     if optimizer is None:
       return optax.adamw(rate, weight_decay=0.01)
-    return optimizer.build(Step(rate, size, forms=kinds))
+    return optimizer.build(Step(rate, forms=kinds, size=size))
 
   def one_step(data: Any, key: Any, steps: Any, peak: Any, size: Any) -> Any:
     def body(i: Any, carry: Any) -> Any:
@@ -149,7 +149,7 @@ def losses_of(run: Run, folder: pathlib.Path) -> tuple[float, list[float]]:
     steps = run.steps if arm.whole else None
     start = RunStart(carry[0], forms_of(task, carry[0]), steps)
     rule = SpectralPeak(run.number, arm.whole or 1.0)
-    peak, size = rule.peak(start), rule.size(start)
+    peak, size = rule.peak(start), arm.optimizer.size(start)
   ends = np.linspace(0, run.steps, _TESTS + 1).astype(int)
   losses = []
   for first, last in zip(ends[:-1], ends[1:]):

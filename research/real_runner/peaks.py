@@ -11,7 +11,8 @@ from typing import Any
 import jax
 
 from ...core import workload as workload_facts
-from ...optimizers.peaks import RelativePeak, RunStart, SpectralPeak
+from ...optimizers.peaks import RelativePeak, SpectralPeak
+from ...optimizers.step import RunStart
 from ...schedule_params import MUON
 from ..board.rivals import published_muon
 

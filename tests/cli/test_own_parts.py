@@ -41,6 +41,7 @@ GOOD = [
   ('Horizon', 'steps_to_come', 0),
   ('Optimizer', 'build', optax.sgd(0.1)),
   ('Optimizer', 'gradient_point', {'w': 1}),
+  ('Optimizer', 'size', 0.5),
   ('Peak', 'peak', math.nan),
 ]
 BAD = [
@@ -57,7 +58,7 @@ BAD = [
   *(('Horizon', 'steps_to_come', x) for x in (None, -1, 'a', math.inf)),
   *(('Optimizer', name, None) for name in ('direction', 'gradient_point')),
   ('Peak', 'peak', None),
-  *(('Peak', 'size', x) for x in (None, 0.0, math.nan)),
+  *(('Optimizer', 'size', x) for x in (None, 0.0, math.nan)),
 ]
 
 

@@ -35,6 +35,11 @@ def test_a_clock_by_hand():
   # A peak beyond float32 stays finite.
   large = clock_lib.anchored_clock(0, 0.0, 4, 0, PLANNED, 1e39)
   assert large.peak == np.finfo(np.float32).max
+  # So does a size, which is also never 0: a rate is divided by it.
+  sizes = (1e-50, np.finfo(np.float32).tiny), (1e39, np.finfo(np.float32).max)
+  for size, held in sizes:
+    clock = clock_lib.anchored_clock(0, 0.0, 4, 0, PLANNED, 1.0, size)
+    assert clock.size == held
   # In float64, on the host.
   third = clock_lib.anchored_clock(0, 0.0, 12, 0, PLANNED)
   assert clock_lib.nominal_step(third, 10**8 + 1) == (10**8 + 1) * float(

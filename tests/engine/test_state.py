@@ -15,6 +15,8 @@ from reset_cycles.early_switching import (
 )
 from reset_cycles.engine import control as control_lib
 from reset_cycles.engine.state import from_words, to_words
+from reset_cycles.optimizers.adamw import AdamW
+from reset_cycles.optimizers.schedule_free import ScheduleFreeMuon
 
 JOINED = AnyOf((ChainLossRule(), Progress()))
 
@@ -51,3 +53,18 @@ def test_words_of_a_run_with_other_settings_are_refused():
   other, *_ = controls(0, switching=Progress())
   with pytest.raises(ValueError, match='saved by a run with other settings'):
     from_words(to_words(one), other)
+
+
+def test_words_of_a_run_with_another_average_are_refused():
+  """As a submission's checkpoint, restored under other settings."""
+  start_with = lambda share: controls(0, optimizer=ScheduleFreeMuon(share))[0]
+  quarter, half = start_with(0.25), start_with(0.5)
+  assert quarter.fingerprint.one_minus_beta1 == 0.25
+  restored = from_words(to_words(quarter), quarter)
+  assert repr(restored) == repr(quarter)
+  said = 'one_minus_beta1 of the saved run=0.25: must be 0.5, as in this run'
+  with pytest.raises(ValueError, match=said):
+    from_words(to_words(quarter), half)
+  # AdamW has a first moment of that name, and no average.
+  adamw, *_ = controls(0, optimizer=AdamW(one_minus_beta1=0.25))
+  assert adamw.fingerprint.one_minus_beta1 == 1.0

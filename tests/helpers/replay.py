@@ -19,6 +19,7 @@ PEAK = 0.0017486387539278373
 # l = L, and what is a rise, and how long a plateau lasts, is easily seen.
 EASY = SmoothedLossRule(lam=1.0, eps1=0.5, eps2=0.25, k=2, m=1)
 TARGET = Target('validation/metric', 1.0, True)
+SIZE = 0.75  # of the weights, of which a replay has none
 
 
 class Still:
@@ -76,8 +77,12 @@ def replay(
   if not isinstance(evaluations, dict):
     evaluations = {e[0]: [e] for e in evaluations}
   control = control_lib.start(config)
-  given = SimpleNamespace(peak=lambda _: first_peak, size=lambda _: 1.0)
-  control = control_lib.with_peaks_of(control, given, None, config)
+  given = SimpleNamespace(
+    relative_peak=SimpleNamespace(peak=lambda _: first_peak),
+    optimizer=SimpleNamespace(size=lambda _: SIZE),
+  )
+  suits = config._replace(settings=given)
+  control = control_lib.suited(control, None, suits)
   first = {'global_step': 0, **start_event(control, config)}
   events, nominal_steps, due = [first], [], 0
   for step in range(control.planned_end + 1 if until is None else until):
@@ -87,6 +92,7 @@ def replay(
     is_quiet = not after.events and after.control is control
     assert new or step >= due or is_quiet
     control, due = after.control, after.due
+    assert control.size == SIZE  # through resets, full ones, and failures
     events += [{'global_step': step, **event} for event in after.events]
     if after.run_is_over:
       break

@@ -25,12 +25,12 @@ from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.early_switching import ChainLossRule
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import EMA
-from reset_cycles.optimizers.peaks import RunStart, SpectralPeak
+from reset_cycles.optimizers.peaks import SpectralPeak
 from reset_cycles.optimizers.schedule_free import (
   ScheduleFreeAdamW,
   ScheduleFreeMuon,
 )
-from reset_cycles.optimizers.step import Step
+from reset_cycles.optimizers.step import RunStart, Step
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.views import settings_json
 
@@ -70,12 +70,13 @@ def test_the_readmes_step_is_the_submissions(own):
   state = loops.start(cycles)
   x = map_(jnp.copy, state.params)
   inner = own.build(Step(0.0, forms=FORMS)).init(x)
+  size = unpacked(host(state.opt_state.clock)).size
 
   @jax.jit
   def submission(x, inner, rate, inputs):
     point = own.gradient_point(inner, x)
     grads = jax.grad(loops.loss_of)(point, inputs)
-    tx = own.build(Step(rate, forms=FORMS))
+    tx = own.build(Step(rate, forms=FORMS, size=size))
     updates, inner = tx.update(grads, inner, x)
     return optax.apply_updates(x, updates), inner
 
@@ -180,6 +181,26 @@ def test_the_peak_is_saved_with_the_state():
   [begun] = [event for event in events if event.kind == 'cycle_start']
   assert begun.numbers['peak_value'] == pytest.approx(
     0.16 * spectral_size(FRESH), rel=1e-6
+  )
+
+
+def test_a_given_peak_has_the_size_of_the_fresh_weights():
+  """The weight decay goes by it, as in `schedule_free_muon(0.05)`."""
+  cycles = told(peak=0.05)
+  size = lambda state: float(unpacked(host(state.opt_state.clock)).size)
+  assert size(loops.start(cycles)) == pytest.approx(
+    spectral_size(FRESH), rel=1e-6
+  )
+
+
+def test_a_second_run_has_the_size_of_the_first_in_a_new_stage():
+  """`Cycles` knows one fresh model; a run of the stage's steps begins there."""
+  cycles = told()
+  state, _ = cycles.before_step(0, loops.start(cycles))
+  cycles.new_stage(state, num_steps=80)
+  words = cycles.optimizer.init(loops.start(cycles).params).clock
+  assert float(unpacked(host(words)).size) == pytest.approx(
+    spectral_size(FRESH), rel=1e-6
   )
 
 

@@ -85,7 +85,7 @@ def test_the_submission_and_the_transformation_give_the_same_x():
 
   def submission(carry, rate):
     x, state = carry
-    tx = inside.build(Step(rate, SIZE, forms=(VECTOR, FORM)))
+    tx = inside.build(Step(rate, forms=(VECTOR, FORM), size=SIZE))
     updates, state = tx.update(
       grad_of(inside.gradient_point(state, x)), state, x
     )

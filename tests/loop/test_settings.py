@@ -327,3 +327,16 @@ def test_a_state_of_another_average_is_refused():
     make(optimizer=None, settings=other).before_step(0, state)
   with pytest.raises(ValueError, match=said):
     make(optimizer=None, settings=other).new_stage(state, tau=0.0)
+
+
+def test_an_average_that_trains_nothing_refuses_no_state():
+  """With optimizer=, only the weight decay of the settings' own counts."""
+  averaged = [
+    dataclasses.replace(LOOP, optimizer=ScheduleFreeAdamW(share))
+    for share in (0.25, 0.5)
+  ]
+  first, second = (make(settings=settings) for settings in averaged)
+  state, _ = first.before_step(0, loops.start(first))
+  second.before_step(0, state)
+  for cycles in (first, second):
+    assert cycles.config.settings.optimizer == averaged[0].optimizer.inner

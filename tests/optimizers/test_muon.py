@@ -1,6 +1,7 @@
 """Muon with an average, beside its twin and by hand."""
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +16,15 @@ from reset_cycles.core.clock import anchored_clock, packed
 from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.optimizers.adamw import Adam, AdamW
+from reset_cycles.optimizers.average import Averaged
 from reset_cycles.optimizers.clocked import clocked
 from reset_cycles.optimizers.muon import Muon
+from reset_cycles.optimizers.precise import InFloat32
 from reset_cycles.optimizers.schedule_free import (
   ScheduleFreeAdamW,
   ScheduleFreeMuon,
 )
-from reset_cycles.optimizers.step import Step
+from reset_cycles.optimizers.step import RunStart, Step
 from reset_cycles.schedule_params import THESIS
 
 STEPS = 60
@@ -135,13 +138,40 @@ def test_weights_are_held_at_the_root_of_their_first_size():
   optimizer, form = ScheduleFreeMuon().inner, (matrix((0,), (1,)),)
   (factor,) = np.abs(reference.orthogonalised(np.ones((1, 1)))).ravel()
   for size in (0.25, 1.0, 4.0):
-    tx = optimizer.build(Step(0.01 * size, size, forms=form))
+    tx = optimizer.build(Step(0.01 * size, forms=form, size=size))
     state = tx.init(jnp.ones((1, 1)))
     step, _ = tx.update(jnp.ones((1, 1)), state, jnp.ones((1, 1)))
     shrinks = -float(step[0, 0]) - 0.01 * size * factor
     assert shrinks == pytest.approx(0.3 * 0.01**2 * size, rel=2e-3)
     rests = (0.01 * size) ** 2 / (2 * shrinks)
     assert rests == pytest.approx(size / 0.6, rel=2e-3)
+
+
+def test_a_weight_decay_takes_no_more_than_all_of_a_weight():
+  """By hand: 3 times a rate of 2 would take six times the weight."""
+  optimizer = Muon(weight_decay=3.0, rest_share=0.5)
+  tx = optimizer.build(Step(2.0, forms=(matrix((0,), (1,)), VECTOR)))
+  params = jnp.full((2, 2), 8.0), jnp.full(2, 8.0)
+  grads = jnp.zeros((2, 2)), jnp.zeros(2)
+  steps, _ = tx.update(grads, tx.init(params), params)
+  np.testing.assert_allclose(steps[0], np.full((2, 2), -8.0))
+  np.testing.assert_allclose(steps[1], np.full(2, -4.0))  # half of the rate
+  # At a rate of 0 nothing is divided by it.
+  still = optimizer.build(Step(0.0, forms=(matrix((0,), (1,)), VECTOR)))
+  steps, _ = still.update(grads, still.init(params), params)
+  assert not any(np.any(step) for step in steps)
+
+
+def test_its_size_is_that_of_the_matrices():
+  """rms(W) sqrt(fan_in), of the second row's numbers 3 sqrt(2)."""
+  params = {'kernel': np.full((2, 5), 3.0), 'table': np.full((2, 5), 7.0)}
+  start = RunStart(params, (matrix((0,), (1,)), VECTOR))
+  inner = Muon()
+  for optimizer in (inner, Averaged(inner), InFloat32(Averaged(inner))):
+    assert optimizer.size(start) == pytest.approx(3 * math.sqrt(2))
+  for params in ({}, {'kernel': np.zeros((2, 2))}, {'bias': np.ones(2)}):
+    assert inner.size(RunStart(params)) == 1.0
+  assert AdamW().size(start) == 1.0
 
 
 def test_a_step_is_in_proportion_to_the_coherence_of_the_gradients():

@@ -1,5 +1,6 @@
 """The peak in proportion to the weights, by hand, and what follows from it."""
 
+import dataclasses
 import math
 
 import jax
@@ -12,7 +13,12 @@ from helpers.replay import PEAK, make_params, of, replay
 from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.engine.records import as_plain
-from reset_cycles.optimizers.peaks import RelativePeak, RunStart, SpectralPeak
+from reset_cycles.optimizers.peaks import (
+  RelativePeak,
+  SpectralPeak,
+  spectral_size,
+)
+from reset_cycles.optimizers.step import RunStart
 from reset_cycles.schedule_params import MUON, SOFT_RESET
 from reset_cycles.views import settings_json
 
@@ -101,7 +107,7 @@ def test_the_spectral_peak_by_hand(params, size):
   found = SpectralPeak(0.5).peak(start)
   assert found == pytest.approx(0.5 * size, rel=1e-6, nan_ok=True)
   # In float32, as `schedule_free_muon` computes it.
-  found = SpectralPeak(0.5).size_in(jnp, start)
+  found = spectral_size(jnp, start)
   assert float(found) == pytest.approx(size, rel=2e-6, nan_ok=True)
 
 
@@ -195,7 +201,22 @@ def test_peaks_fall_with_the_steps_until_a_cycle_ends(steps, lengths):
 def test_a_run_without_a_matrix_has_the_peak_as_written():
   driver = runs.newly_set_up(MUON, OnlyATable(60), evaluations={})
   driver.step()
-  assert driver.optimizer_state[1].control.rate_factor == 1.0
+  control = driver.optimizer_state[1].control
+  assert (control.rate_factor, control.size) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize('generation', ('jit', 'pmap'))
+def test_a_run_at_written_peaks_has_the_size_of_its_model(generation):
+  """Which is not made anew; AdamW is not asked, and copies no model."""
+  written = dataclasses.replace(MUON, relative_peak=None)
+  driver = runs.newly_set_up(written, generation, evaluations={}, step_hint=60)
+  run = driver.optimizer_state[1]
+  kernel = np.float64(run.devices.get(driver.params)['kernel'])
+  driver.step()
+  size = math.sqrt(np.mean(kernel**2) * len(kernel))
+  control = driver.optimizer_state[1].control
+  assert control.size == pytest.approx(size, rel=1e-6)
+  assert control.rate_factor == 1.0
 
 
 def test_json_holds_a_spectral_peak():
