@@ -17,7 +17,10 @@ when it is imported, defines flags, and may be killed. JOB is JSON:
   kill_at            the step before which the process is killed
   mend_restore       whether the current benchmark's restore is mended
   script             file to be run as the main program, relative to its root
-  data               workload whose data set is made up, if any
+  data               workload whose data set is given, if any
+  real               a case of `real_runner` and its folder, whose data are given
+                     in the place of made-up ones, and whose model is made
+                     smaller
   flags              of the script
 """
 
@@ -25,6 +28,7 @@ import functools
 import importlib
 import json
 import os
+import pathlib
 import runpy
 import signal
 import sys
@@ -32,7 +36,7 @@ import types
 
 import numpy as np
 
-from reset_cycles.research.real_runner import data, patched
+from reset_cycles.research.real_runner import data, patched, run
 
 
 def give_tree_map():
@@ -55,6 +59,21 @@ def made_up(workload):
     }
     for split, size in (('train', 60_000), ('test', 10_000))
   }
+
+
+def give_real(job, loader):
+  """Real data of a case of `real_runner`, and a model as small as there."""
+  name, folder = job['real']
+  case = run.CASES[name]
+  splits = data.DATA[name](pathlib.Path(folder))
+  patched.give_data(loader, splits)
+  if name == 'multi30k':
+    patched.make_translation_smaller(case.model, job['package'])
+    [place] = [flag for flag in job['flags'] if flag.startswith('--data_dir=')]
+    place = pathlib.Path(place.partition('=')[2])
+    tokenizer = loader.tokenizer
+    size = case.model['vocab_size']
+    patched.train_pieces(tokenizer, splits['train'], place, size)
 
 
 def mend_restore(checkpoint_utils, sharding_utils):
@@ -187,7 +206,11 @@ def main(job):
   give_tree_map()
   if job['data']:
     loader = patched.LOADERS[job['data']].replace('algoperf', job['package'])
-    patched.give_data(importlib.import_module(loader), made_up(job['data']))
+    loader = importlib.import_module(loader)
+    if job['real']:
+      give_real(job, loader)
+    else:
+      patched.give_data(loader, made_up(job['data']))
   if job['mend_restore']:
     package = job['package']
     mend_restore(

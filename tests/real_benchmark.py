@@ -115,6 +115,7 @@ def run(
     'kill_at': None,
     'mend_restore': False,
     'data': None,
+    'real': None,
     'script': 'submission_runner.py',
     **changes,
     'flags': ['--framework=jax', f'--submission_path={path}', *flags],

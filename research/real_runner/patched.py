@@ -204,7 +204,9 @@ class Pieces:
     return self._tf.constant(text.replace('_', ' ').strip())
 
 
-def make_translation_smaller(model: dict[str, int]) -> None:
+def make_translation_smaller(
+  model: dict[str, int], package: str = 'algoperf'
+) -> None:
   """Gives WMT other sizes and a shorter length.
 
   The validation split is translated, and the test split where the validation
@@ -214,8 +216,9 @@ def make_translation_smaller(model: dict[str, int]) -> None:
   Args:
     model: fields of main's `TransformerConfig`, and `length`, the tokens that a
       row of a batch and a translation have at most, in place of 256.
+    package: the benchmark's; 'algorithmic_efficiency' is v0.5.0.
   """
-  wmt = 'algoperf.workloads.wmt'
+  wmt = f'{package}.workloads.wmt'
   sizes = {name: size for name, size in model.items() if name != 'length'}
   length = model['length']
   models: Any = importlib.import_module(f'{wmt}.wmt_jax.models')
@@ -229,6 +232,15 @@ def make_translation_smaller(model: dict[str, int]) -> None:
   )
   workload = importlib.import_module(f'{wmt}.wmt_jax.workload').WmtWorkload
   make_cache = workload.initialize_cache
+  if hasattr(make_cache, '__wrapped__'):
+    # v0.5.0 maps it over devices, and no length is a number in there.
+    import jax
+
+    make_cache = jax.pmap(
+      make_cache.__wrapped__,
+      axis_name='batch',
+      static_broadcasted_argnums=(0, 2),
+    )
   bleu = workload.translate_and_calculate_bleu
   workload.initialize_cache = lambda self, inputs: make_cache(
     self, inputs, length
@@ -240,8 +252,10 @@ def make_translation_smaller(model: dict[str, int]) -> None:
     is_test = batches is self._eval_iters.get('test')
     if not (is_validation or is_test and vars(self)['is_past_target']):
       return math.nan
-    # One method object, not one a call: it is traced once for all evaluations.
-    vars(self).setdefault('predict_step', self.predict_step)
+    # One function, not one a call: it is traced once for all evaluations. In
+    # v0.5.0 it is no method yet.
+    predict = functools.partial(type(self).predict_step, self)
+    vars(self).setdefault('predict_step', predict)
     score = bleu(self, **{**kwargs, 'max_predict_length': length})
     if is_validation:  # which comes before the test split
       self.is_past_target = score > self.validation_target_value

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -217,6 +218,12 @@ CASES = {
 }
 # Real data of OGBG's and WMT's kind; their tables are apart.
 REAL = ('tox21', 'multi30k')
+# Under the real clock: seconds of runtime, and between two evaluations. A step
+# takes a tenth of a second on a core, and a budget is 1.5 times the runtime.
+TIMED = {'max_allowed_runtime_sec': 200, 'eval_period_time_sec': 5}
+# Entries whose rate is 0 from step_hint on: a run on `REAL` ends an evaluation
+# later, since no step changes a model any more.
+STILL = ('published_muon', 'nadamw_baselinev05')
 # Real data of other workloads: each run goes on to the end of its budget.
 FURTHER = ('cifar10', 'spoken_conformer', 'spoken_deepspeech')
 # The share of the runtime between two evaluations under the counted clock; the
@@ -295,6 +302,11 @@ def job_of(study: Study, run: logs.RunKey) -> dict[str, Any]:
   case = CASES[run.data]
   counted = run.clock == 'counted'
   folder = study.folders[run.data]
+  last = None
+  if study.set_up:
+    last = 1
+  elif counted and run.data in REAL and run.entry in STILL:
+    last = case.step_hint + round(EVAL_SHARE * case.step_hint) + 1
   return {
     'benchmark': str(study.benchmark),
     'entries': str(study.entries),
@@ -309,13 +321,15 @@ def job_of(study: Study, run: logs.RunKey) -> dict[str, Any]:
         {'eval_period_time_sec': EVAL_SHARE * case.runtime} if counted else {}
       ),
       **case.properties,
+      **(TIMED if not counted and run.data in REAL else {}),
     },
     'model': case.model,
     'batch_size': case.batch_size,
     'seconds_per_step': case.runtime / case.step_hint if counted else None,
     'data_dir': str(study.out / 'data' / run.data),
     'flags': [
-      *(['--profile', '--max_global_steps=1'] if study.set_up else []),
+      *(['--profile'] if study.set_up else []),
+      *([f'--max_global_steps={last}'] if last else []),
       f'--experiment_dir={study.out}',
       f'--experiment_name={"_".join(map(str, run))}',
       f'--rng_seed={run.seed}',
@@ -381,6 +395,37 @@ def tables_of(found: logs.Logs, names: Iterable[str]) -> list[str]:
   return lines[:-1]
 
 
+def results_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
+  """Markdown: an entry's metrics where it reaches the target, on both splits.
+
+  Medians of the runs that reach it and have been evaluated on the test split.
+  """
+  rows = [
+    ['case', 'entry', 'runs', 'validation', 'test: median, least, most'],
+    ['---'] * 5,
+  ]
+  for name in names:
+    target, reached = CASES[name].target, dict[str, list[logs.Point]]()
+    for run in sorted(run for run in found if run.data == name):
+      steps = logs.steps_to(found[run], target)
+      points = [point for point in found[run] if point.step == steps]
+      is_shown = run.clock == 'counted' and run.target == target
+      if is_shown and points:
+        reached.setdefault(run.entry, []).extend(
+          point for point in points if math.isfinite(point.test)
+        )
+    for entry, points in reached.items():
+      if points:
+        tests = [point.test for point in points]
+        middle = statistics.median(point.metric for point in points)
+        spread = statistics.median(tests), min(tests), max(tests)
+        shown = (f'{value:.3g}' for value in spread)
+        rows.append(
+          [name, entry, str(len(points)), f'{middle:.3g}', ', '.join(shown)]
+        )
+  return [f'| {" | ".join(row)} |' for row in rows] if rows[2:] else []
+
+
 def courses_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
   """Markdown: loss and metric of each run of some cases, from first to last."""
   rows = [
@@ -411,7 +456,10 @@ def page() -> str:
   found, text = logs.read(), logs.README.read_text()
   others = [name for name in CASES if name not in (*REAL, *FURTHER)]
   text = logs.written(text, tables_of(found, others))
-  text = logs.written(text, tables_of(found, REAL), logs.REAL_MARKS)
+  real = tables_of(found, REAL)
+  if results := results_of(found, REAL):
+    real += ['', *results]
+  text = logs.written(text, real, logs.REAL_MARKS)
   return logs.written(text, courses_of(found, FURTHER), logs.FURTHER_MARKS)
 
 

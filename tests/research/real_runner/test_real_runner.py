@@ -654,6 +654,50 @@ def test_a_job_says_what_is_changed_of_the_benchmark():
   assert 'eval_period_time_sec' not in job['properties']
 
 
+def test_a_run_that_stands_still_ends_an_evaluation_later():
+  """Rates of 0 from step_hint, 1,000, on; then come at most 25 steps."""
+  study = dataclasses.replace(STUDY, folders={'multi30k': pathlib.Path('de')})
+  for entry, flags in (
+    ('published_muon', ['--max_global_steps=1026']),
+    ('nadamw_baselinev05', ['--max_global_steps=1026']),
+    ('MUON', []),
+  ):
+    run_of = logs.RunKey('multi30k', 'counted', entry, 3, 10.9)
+    job = run.job_of(study, run_of)
+    assert [f for f in job['flags'] if 'global' in f] == flags
+    timed = run.job_of(study, run_of._replace(clock='real'))
+    assert timed['properties']['max_allowed_runtime_sec'] == 200
+    assert not [f for f in timed['flags'] if 'global' in f]
+  job = run.job_of(dataclasses.replace(study, set_up=True), run_of)
+  assert [f for f in job['flags'] if 'global' in f] == ['--max_global_steps=1']
+
+
+def test_metrics_at_the_target_are_shown_on_both_splits():
+  """Two of the runs of x reach it; what was not evaluated does not count."""
+  target = run.CASES['multi30k'].target
+  key = logs.RunKey('multi30k', 'counted', 'x', 1, target)
+  points = [
+    logs.Point(1, 0.5, 2.25, target - 1, math.nan),
+    logs.Point(9, 4.5, 1.0, target + 1, 7.5),
+    logs.Point(17, 8.5, 0.5, target + 2, 99.0),
+  ]
+  last = points[1]
+  found = {
+    key: points,
+    key._replace(seed=2): [last._replace(metric=target + 2, test=8.5)],
+    key._replace(seed=3): points[:1],
+    key._replace(seed=4): [last._replace(test=math.nan)],
+    key._replace(entry='y'): [last._replace(test=math.nan)],
+    key._replace(clock='real'): [last._replace(test=0.0)],
+    key._replace(target=100.0): [last._replace(test=0.0)],
+  }
+  assert run.results_of(found, ['multi30k']) == [
+    '| case | entry | runs | validation | test: median, least, most |',
+    '| --- | --- | --- | --- | --- |',
+    f'| multi30k | x | 2 | {target + 1.5:.3g} | 8, 7.5, 8.5 |',
+  ]
+
+
 def test_where_less_is_better_a_test_target_is_reached_above_all():
   folders = {'spoken_conformer': pathlib.Path('recordings')}
   job = run.job_of(
