@@ -36,7 +36,7 @@ import types
 
 import numpy as np
 
-from reset_cycles.research.real_runner import data, patched, run
+from reset_cycles.research.real_runner import cases, data, patched
 
 
 def give_tree_map():
@@ -64,7 +64,7 @@ def made_up(workload):
 def give_real(job, loader):
   """Real data of a case of `real_runner`, and a model as small as there."""
   name, folder = job['real']
-  case = run.CASES[name]
+  case = cases.CASES[name]
   splits = data.DATA[name](pathlib.Path(folder))
   patched.give_data(loader, splits)
   if name == 'multi30k':

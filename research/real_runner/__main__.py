@@ -20,8 +20,9 @@ from ...console.flags import (
 )
 from ...core.checks import check_choice
 from ...views import paths
+from . import page
 from . import run as running
-from .run import CASES
+from .cases import CASES
 
 _ENTRIES = 'Folder that has a folder for each entry.'
 
@@ -82,7 +83,7 @@ def run(
   What evaluations.csv has is not run again.
   """
   if names is None:
-    running.write_tables()
+    page.write_tables()
     return
   if benchmark is None or entries is None:
     raise click.UsageError('--names needs --benchmark and --entries.')
@@ -105,7 +106,7 @@ def run(
       set_up=set_up,
     )
   running.train(study, wanted)
-  running.write_tables()
+  page.write_tables()
 
 
 @real_runner.command(cls=Command)

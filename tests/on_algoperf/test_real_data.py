@@ -15,7 +15,7 @@ import pytest
 import real_benchmark
 from reset_cycles.engine.records import read_events
 from reset_cycles.mini_algoperf import files
-from reset_cycles.research.real_runner import run
+from reset_cycles.research.real_runner import cases
 from reset_cycles.schedule_params import MUON
 
 pytestmark = real_benchmark.MARKS
@@ -38,7 +38,7 @@ def real_data(name):
 
 def train(folder, name, data, *flags, **changes):
   """Runs v0.5.0's runner; its exit status and the trial's folder."""
-  case = run.CASES[name]
+  case = cases.CASES[name]
   properties = {
     **case.properties,
     'step_hint': HINT,
@@ -81,7 +81,7 @@ def story(trial):
   ]
 
 
-@pytest.mark.parametrize('name', run.REAL)
+@pytest.mark.parametrize('name', cases.REAL)
 def test_a_killed_run_goes_on_through_its_soft_resets(tmp_path, name):
   data = real_data(name)
   status, trial = train(tmp_path, name, data, kill_at=KILL)
@@ -97,7 +97,7 @@ def test_a_killed_run_goes_on_through_its_soft_resets(tmp_path, name):
   rows = files.read_rows(trial / 'eval_measurements.csv')
   steps = [int(float(row['global_step'])) for row in rows]
   assert sorted({*steps}) == [1, *range(EVERY, STOP + 1, EVERY)]
-  metric = run.CASES[name].metric
+  metric = cases.CASES[name].metric
   found = [float(row[f'validation/{metric}']) for row in rows]
   losses = [float(row['validation/loss']) for row in rows]
   assert max(found) > found[0]

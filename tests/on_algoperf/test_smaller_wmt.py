@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import real_benchmark
-from reset_cycles.research.real_runner import run
+from reset_cycles.research.real_runner import cases, run
 
 pytestmark = real_benchmark.MARKS
 
@@ -41,6 +41,6 @@ def test_a_step_and_its_evaluation(tmp_path, settings, monkeypatch):
   (point,) = run.points_of(trial, 'bleu')
   assert point.step == 1
   # The loss of a guess among all tokens, and a bit for the weights' size.
-  size = run.CASES['sentences'].model['vocab_size']
+  size = cases.CASES['sentences'].model['vocab_size']
   assert math.log(size) - 1 < point.loss < math.log(size) + 2
   assert 0 <= point.metric < 5

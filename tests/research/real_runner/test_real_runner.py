@@ -20,9 +20,11 @@ from reset_cycles.cli import main as cli
 from reset_cycles.engine.records import as_plain
 from reset_cycles.mini_algoperf.workloads import translation
 from reset_cycles.research.real_runner import (
+  cases,
   data,
   logs,
   own,
+  page,
   patched,
   run,
   speech,
@@ -336,19 +338,19 @@ def test_cifar_is_mended():
 
 def test_sizes_of_further_workloads_fit_their_data():
   """What main's cifar asserts, and a piece for each letter."""
-  properties = run.CASES['cifar10'].properties
+  properties = cases.CASES['cifar10'].properties
   held = properties['num_validation_examples']
   assert held == data.CIFAR10_HELD
   trained = (10_000 - held) * data.CIFAR10_TIMES
   assert properties['num_train_examples'] == trained == 50_000 - held
   letters = set(''.join(data.NAMES))
   for name in ('spoken_conformer', 'spoken_deepspeech'):
-    assert run.CASES[name].model['vocab_size'] == len(letters) + 1 + 3
+    assert cases.CASES[name].model['vocab_size'] == len(letters) + 1 + 3
 
 
 def test_sizes_on_real_data_fit_each_other():
   """A whole split is a batch; a token for each piece, an output for an assay."""
-  tox21, multi30k = (run.CASES[name] for name in run.REAL)
+  tox21, multi30k = (cases.CASES[name] for name in cases.REAL)
   properties = tox21.properties
   assert {
     split: properties[f'num_{split}_examples'] for split in data.TOX21_SIZES
@@ -380,7 +382,7 @@ def test_sentences_are_those_of_the_stand_in():
 
 def test_the_sizes_of_sentences_are_those_of_their_language():
   """A token for each piece, for padding, for what is never seen, for the end."""
-  case = run.CASES['sentences']
+  case = cases.CASES['sentences']
   size = len(translation.language()) + patched.SPECIAL
   assert case.properties['_vocab_size'] == case.model['vocab_size'] == size
   longest = max(
@@ -521,8 +523,8 @@ def test_the_table_has_medians_least_and_most():
 
 
 def test_only_what_is_between_the_marks_is_written():
-  page = f'before\n{logs.MARKS[0]}old\n{logs.MARKS[1]}after\n'
-  new = logs.written(page, ['new'])
+  text = f'before\n{logs.MARKS[0]}old\n{logs.MARKS[1]}after\n'
+  new = logs.written(text, ['new'])
   assert new == f'before\n{logs.MARKS[0]}\nnew\n\n{logs.MARKS[1]}after\n'
   assert logs.written(new, ['new']) == new
   with pytest.raises(ValueError, match='lacks the marks'):
@@ -530,17 +532,17 @@ def test_only_what_is_between_the_marks_is_written():
 
 
 def test_real_data_have_a_table_of_their_own():
-  name = run.REAL[0]
+  name = cases.REAL[0]
   found = {
-    logs.RunKey(case, 'counted', 'x', 1, run.CASES[case].target): [
+    logs.RunKey(case, 'counted', 'x', 1, cases.CASES[case].target): [
       logs.Point(1, 0.5, 2.0, 100.0)
     ]
     for case in ('molecules', name)
   }
-  assert run.tables_of(found, run.REAL) == [
+  assert page.tables_of(found, cases.REAL) == [
     'Steps to the target, counted clock:',
     '',
-    f'| entry | {name}, {run.CASES[name].target} |',
+    f'| entry | {name}, {cases.CASES[name].target} |',
     '| --- | --- |',
     '| x | **1**, 1 of 1 |',
   ]
@@ -558,7 +560,7 @@ def test_further_workloads_show_the_course_of_a_run():
     logs.RunKey('cifar10', 'counted', 'y', 2, 1.0): points,
     logs.RunKey('tox21', 'counted', 'x', 1, 0.0): points,
   }
-  assert run.courses_of(found, run.FURTHER) == [
+  assert page.courses_of(found, cases.FURTHER) == [
     '| case | entry | seed | steps | loss: first, least, last '
     '| metric: first, best, last |',
     '| --- | --- | --- | --- | --- | --- |',
@@ -568,7 +570,7 @@ def test_further_workloads_show_the_course_of_a_run():
 
 
 def test_the_page_has_the_tables_of_its_logs():
-  assert logs.README.read_text() == run.page()
+  assert logs.README.read_text() == page.text()
 
 
 @pytest.fixture(scope='module')
@@ -589,10 +591,10 @@ def test_what_is_handed_in_learns_reduced_workloads(
   name, workload, entry, counted
 ):
   """In every run, up to the target."""
-  assert run.CASES[name].workload == workload
+  assert cases.CASES[name].workload == workload
   for points in counted[name, entry]:
     assert points[-1].loss < points[0].loss
-    assert points[-1].metric > run.CASES[name].target > points[0].metric
+    assert points[-1].metric > cases.CASES[name].target > points[0].metric
 
 
 def test_the_thesis_reaches_the_target_of_molecules_and_not_of_sentences(
@@ -602,7 +604,7 @@ def test_the_thesis_reaches_the_target_of_molecules_and_not_of_sentences(
     [points] = counted[name, 'thesis']
     best = max(point.metric for point in points)
     assert 0 < best
-    assert (best >= run.CASES[name].target) is reaches
+    assert (best >= cases.CASES[name].target) is reaches
 
 
 @pytest.mark.parametrize(('name', 'places'), (('tox21', 3), ('multi30k', 1)))
@@ -615,9 +617,9 @@ def test_targets_on_real_data_are_what_nadamw_has_at_three_quarters(
     for each, points in logs.read().items()
     if each.data == name
     and each.entry == 'nadamw_baselinev05'
-    and each.target != run.CASES[name].target
+    and each.target != cases.CASES[name].target
   ]
-  assert round(statistics.median(best), places) == run.CASES[name].target
+  assert round(statistics.median(best), places) == cases.CASES[name].target
 
 
 STUDY = run.Study(
@@ -674,7 +676,7 @@ def test_a_run_that_stands_still_ends_an_evaluation_later():
 
 def test_metrics_at_the_target_are_shown_on_both_splits():
   """Two of the runs of x reach it; what was not evaluated does not count."""
-  target = run.CASES['multi30k'].target
+  target = cases.CASES['multi30k'].target
   key = logs.RunKey('multi30k', 'counted', 'x', 1, target)
   points = [
     logs.Point(1, 0.5, 2.25, target - 1, math.nan),
@@ -691,7 +693,7 @@ def test_metrics_at_the_target_are_shown_on_both_splits():
     key._replace(clock='real'): [last._replace(test=0.0)],
     key._replace(target=100.0): [last._replace(test=0.0)],
   }
-  assert run.results_of(found, ['multi30k']) == [
+  assert page.results_of(found, ['multi30k']) == [
     '| case | entry | runs | validation | test: median, least, most |',
     '| --- | --- | --- | --- | --- |',
     f'| multi30k | x | 2 | {target + 1.5:.3g} | 8, 7.5, 8.5 |',
