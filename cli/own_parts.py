@@ -96,7 +96,8 @@ def rehearse(settings: ScheduleParams | None) -> None:
   start = RunStart(kernel, (matrix((0,), (1,)),), 100)
   is_factor = lambda answer: _is_number(answer) and 0 < answer < math.inf
   is_above_0 = 'a finite number above 0'
-  _try(optimizer, 'size', is_factor, is_above_0, start)
+  if optimizer.needs_forms():
+    _try(optimizer, 'size', is_factor, is_above_0, start)
   if settings.relative_peak is not None:
     is_rate = lambda answer: _is_number(answer) and not answer <= 0
     must_be = 'a number above 0, or NaN'

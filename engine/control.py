@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..core.chain import MOST_STEPS
+from ..core.checks import check_number
 from ..core.evaluation import Evaluation, Way
 from ..early_switching import Context, SmoothedLoss, Verdict, logged_beside
 from ..optimizers.step import RunStart
@@ -53,10 +54,15 @@ def suited(control: Control, run_start: RunStart, config: RunConfig) -> Control:
   """The control of a start, whose size and peaks suit the weights.
 
   A first peak that is not finite and above 0 leaves the peaks as they are.
+
+  Raises:
+    ValueError: unless the size is finite and above 0.
   """
-  rule = config.settings.relative_peak
-  size = config.settings.optimizer.size(run_start)
-  control = control._replace(size=size)
+  rule, optimizer = config.settings.relative_peak, config.settings.optimizer
+  if optimizer.needs_forms():
+    size = optimizer.size(run_start)
+    check_number(f'{type(optimizer).__name__}.size', size, '(0, inf)')
+    control = control._replace(size=size)
   if rule is None:
     return control
   factor = rule.peak(run_start) / config.chain.cycles[0].cycle.peak

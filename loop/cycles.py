@@ -121,7 +121,9 @@ class Cycles:
         is finite.
       num_steps: steps of the whole chain.
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
-        statistics) with has_batch_stats. jax must be able to trace it.
+        statistics) with has_batch_stats. jax must be able to trace it. Where
+        an optimizer of matrices is inside, a fresh model is made at once, whose
+        size is measured.
       optimizer: a callable of (learning_rate) or (learning_rate, weight_decay),
         such as optax.adamw; or a transformation with a learning_rate of
         optax.inject_hyperparams; None for the settings' own.

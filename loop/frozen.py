@@ -107,9 +107,6 @@ class Unfrozen(Optimizer):
   def needs_forms(self) -> bool:
     return self.inner.needs_forms()
 
-  def size(self, start: RunStart) -> float:
-    return self.inner.size(start)
-
   def roles(self, params: Any) -> RoleOf:
     return self.inner.roles(self._rest(params))
 

@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 
 from .average import Averaged
 from .roles import RoleOf
-from .step import Optimizer, RunStart, Step, averaged
+from .step import Optimizer, Step, averaged
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,9 +74,6 @@ class AtGradient(Optimizer):
 
   def needs_forms(self) -> bool:
     return self.average.needs_forms()
-
-  def size(self, start: RunStart) -> float:
-    return self.average.size(start)
 
   def roles(self, params: Any) -> RoleOf:
     # A blend of y and z with the same fresh values is that of x.

@@ -81,8 +81,8 @@ class Muon(Checked, Optimizer):
   falls as one over the root of the length. Divided by the size, the weight
   decay holds weights at a multiple of the root of their first size. So weights
   that are too large shrink, and weights that are too small grow. AdamW's weight
-  decay has a power of 0. No step takes more than all of a weight away, however
-  large the rate.
+  decay has a power of 0. A step takes at most as much away as the weights at
+  which its gradient is taken.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
   networks". The published form has a coherence of 0. The step in proportion to
@@ -94,7 +94,7 @@ class Muon(Checked, Optimizer):
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
   coherence: NonNegative = 0.0  # power of the coherence in the step
   weight_decay: NonNegative = 0.02  # times rate (rate / size)^decay_lr_power
-  decay_lr_power: NonNegative = 0.0  # of rate / size in the weight decay
+  decay_lr_power: NonNegative = 0.0  # power of rate / size in the decay
   rest: Annotated[Direction, _check_direction] = Rms()  # for what is no matrix
   rest_share: Level = 0.3  # of the rate, for what is no matrix
   grad_clip: Positive | None = None  # largest global norm; None: no clipping

@@ -14,7 +14,7 @@ import optax
 from jax.tree_util import tree_leaves, tree_map
 
 from .roles import ITERATE, RoleOf
-from .step import Optimizer, RunStart, Step
+from .step import Optimizer, Step
 
 _FINFO: Any = jnp.finfo  # which has no types in some versions
 
@@ -83,9 +83,6 @@ class InFloat32(Optimizer):
 
   def needs_forms(self) -> bool:
     return self.inner.needs_forms()
-
-  def size(self, start: RunStart) -> float:
-    return self.inner.size(start)
 
   def roles(self, params: Any) -> RoleOf:
     inner = self.inner.roles(jax.eval_shape(widened, params))

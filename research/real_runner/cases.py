@@ -210,5 +210,5 @@ STILL = ('published_muon', 'nadamw_baselinev05')
 FURTHER = ('cifar10', 'spoken_conformer', 'spoken_deepspeech')
 # The share of the runtime between two evaluations under the counted clock; the
 # current benchmark's machine evaluates as often. The real clock keeps mnist's
-# 10 s.
+# 10 s; see also `TIMED`.
 EVAL_SHARE = 1 / 40

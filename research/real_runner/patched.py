@@ -232,8 +232,8 @@ def make_translation_smaller(
   )
   workload = importlib.import_module(f'{wmt}.wmt_jax.workload').WmtWorkload
   make_cache = workload.initialize_cache
-  if hasattr(make_cache, '__wrapped__'):
-    # v0.5.0 maps it over devices, and no length is a number in there.
+  if package == 'algorithmic_efficiency':
+    # It maps it over devices, and no length is a number in there.
     import jax
 
     make_cache = jax.pmap(

@@ -21,6 +21,7 @@ from reset_cycles.early_switching import (
 )
 from reset_cycles.mini_algoperf.submission_loader import load_submission
 from reset_cycles.optimizers.adamw import AdamW
+from reset_cycles.optimizers.muon import Muon
 from reset_cycles.optimizers.peaks import RelativePeak
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
 from reset_cycles.shapes.composed import Chained
@@ -41,7 +42,8 @@ GOOD = [
   ('Horizon', 'steps_to_come', 0),
   ('Optimizer', 'build', optax.sgd(0.1)),
   ('Optimizer', 'gradient_point', {'w': 1}),
-  ('Optimizer', 'size', 0.5),
+  ('OfMatrices', 'size', 0.5),
+  ('Optimizer', 'size', math.nan),  # which is not asked
   ('Peak', 'peak', math.nan),
 ]
 BAD = [
@@ -58,7 +60,7 @@ BAD = [
   *(('Horizon', 'steps_to_come', x) for x in (None, -1, 'a', math.inf)),
   *(('Optimizer', name, None) for name in ('direction', 'gradient_point')),
   ('Peak', 'peak', None),
-  *(('Optimizer', 'size', x) for x in (None, 0.0, math.nan)),
+  *(('OfMatrices', 'size', x) for x in (None, 0.0, math.nan)),
 ]
 
 
@@ -70,6 +72,7 @@ def settings(kind, method, returned):
     'Reset': (SoftReset, 'reset'),
     'Horizon': (TimeHorizon, 'horizon'),
     'Optimizer': (AdamW, 'optimizer'),
+    'OfMatrices': (Muon, 'optimizer'),
     'Peak': (RelativePeak, 'relative_peak'),
   }[kind]
   members = {method: lambda self, *unused: returned, '__module__': 'mine'}

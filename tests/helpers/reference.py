@@ -243,6 +243,7 @@ def muon(starts, grads, rates, h, sides, size=1.0):
       c = t**h.r * rate**h.weight_lr_power / total
       z = list(z)
       decay = h.weight_decay * (rate / size) ** h.decay_lr_power
+      decay = min(1 / rate, decay)
       for i, g in enumerate(np.float64(g) for g in gs):
         if sides[i]:
           rows, columns = sides[i]

@@ -79,7 +79,7 @@ def replay(
   control = control_lib.start(config)
   given = SimpleNamespace(
     relative_peak=SimpleNamespace(peak=lambda _: first_peak),
-    optimizer=SimpleNamespace(size=lambda _: SIZE),
+    optimizer=SimpleNamespace(needs_forms=lambda: True, size=lambda _: SIZE),
   )
   suits = config._replace(settings=given)
   control = control_lib.suited(control, None, suits)

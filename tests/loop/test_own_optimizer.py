@@ -25,6 +25,7 @@ from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.early_switching import ChainLossRule
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import EMA
+from reset_cycles.optimizers.muon import Muon
 from reset_cycles.optimizers.peaks import SpectralPeak
 from reset_cycles.optimizers.schedule_free import (
   ScheduleFreeAdamW,
@@ -186,11 +187,25 @@ def test_the_peak_is_saved_with_the_state():
 
 def test_a_given_peak_has_the_size_of_the_fresh_weights():
   """The weight decay goes by it, as in `schedule_free_muon(0.05)`."""
-  cycles = told(peak=0.05)
-  size = lambda state: float(unpacked(host(state.opt_state.clock)).size)
-  assert size(loops.start(cycles)) == pytest.approx(
-    spectral_size(FRESH), rel=1e-6
+  size = lambda cycles: float(
+    unpacked(host(loops.start(cycles).opt_state.clock)).size
   )
+  expected = spectral_size(FRESH)
+  assert size(told(peak=0.05)) == pytest.approx(expected, rel=1e-6)
+  # Of what is trained alone.
+  trained = {**FRESH, 'output': FRESH['hidden']}
+  frozen = told(peak=0.05, frozen=lambda path: 'output' in path)
+  assert size(frozen) == pytest.approx(spectral_size(trained), rel=1e-6)
+  # AdamW is not asked.
+  assert size(told(optimizer=optax.adamw, peak=0.05)) == 1.0
+
+
+@pytest.mark.parametrize('size', (math.nan, 0.0, math.inf, 'much'))
+def test_a_size_that_is_no_size_is_refused(size):
+  own = type('Own', (Muon,), {'size': lambda self, start: size})()
+  settings = dataclasses.replace(MUON_LOOP, optimizer=own, relative_peak=None)
+  with pytest.raises(ValueError, match='Own.size=.*: must be a number in'):
+    told(settings, peak=0.05)
 
 
 def test_a_second_run_has_the_size_of_the_first_in_a_new_stage():

@@ -1,6 +1,7 @@
 """What runs beside the real benchmark's runner, as far as it needs none."""
 
 import dataclasses
+import functools
 import gzip
 import io
 import json
@@ -12,6 +13,8 @@ import types
 import wave
 import zipfile
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -406,19 +409,22 @@ def test_the_test_split_is_translated_where_validation_is_past_its_target(
   monkeypatch,
 ):
   """The benchmark's workload, as far as its sizes and its BLEU go."""
-  scores = iter((12.0, 12.5, 10.0, 11.0))
+  scores, predictors = iter((12.0, 12.5, 10.0, 11.0)), []
 
   class WmtWorkload:
     validation_target_value = 12.0
 
-    def initialize_cache(self, inputs, length):
-      return inputs, length
+    @functools.partial(jax.jit, static_argnums=(0, 2))
+    def initialize_cache(self, inputs, length=256):
+      return inputs + length
 
     def predict_step(self):
       """What the benchmark compiles once a call."""
+      return self
 
     def translate_and_calculate_bleu(self, *, ds_iter, max_predict_length):
       assert max_predict_length == 24
+      predictors.append(self.predict_step)
       return next(scores)
 
   fakes = {
@@ -446,7 +452,10 @@ def test_the_test_split_is_translated_where_validation_is_past_its_target(
   np.testing.assert_array_equal(
     found, [[nan, 12.0, nan], [nan, 12.5, 10.0], [nan, 11.0, nan]]
   )
-  assert workload.initialize_cache('inputs') == ('inputs', 24)
+  assert workload.initialize_cache(jnp.ones(2)).tolist() == [25.0, 25.0]
+  # One function for all calls, which is traced once.
+  assert len({*map(id, predictors)}) == 1
+  assert predictors[0]() is workload
   models, pipeline, _ = fakes.values()
   assert models.TransformerConfig() == {'emb_dim': 8}
   assert pipeline.preprocess_wmt_data(max_length=256) == {'max_length': 24}
