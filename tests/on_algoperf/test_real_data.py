@@ -22,7 +22,7 @@ from reset_cycles.schedule_params import MUON
 pytestmark = real_benchmark.MARKS
 # In so few steps no rule would expect the target.
 SETTINGS = dataclasses.replace(MUON, early_switching=False)
-HINT, STOP, EVERY, KILL = 120, 130, 20, 85
+HINT, STOP, EVERY, KILL = 120, 130, 10, 75
 
 
 def real_data(name):
