@@ -20,9 +20,8 @@ from jax.typing import ArrayLike
 from .schedules import Constant, PlannedCycle
 
 # What float32 holds with all of its digits.
-_SMALLEST, _LARGEST = map(
-  float, (np.finfo(np.float32).tiny, np.finfo(np.float32).max)
-)
+_SMALLEST = float(np.finfo(np.float32).tiny)
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class CycleClock(NamedTuple):

@@ -37,13 +37,20 @@ class Case:
 
 
 _SHORT = {'max_allowed_runtime_sec': 60, 'step_hint': 1000}
-_SMALL_OGBG = {
-  **_SHORT,
-  'latent_dim': 64,
-  'hidden_dims': [64],
-  'num_message_passing_steps': 3,
-  'num_eval_train_examples': 0,
-}
+
+
+def _small_ogbg(num_held: int) -> dict[str, Any]:
+  """Properties of OGBG with a small model; `num_held` molecules a split."""
+  return {
+    **_SHORT,
+    'latent_dim': 64,
+    'hidden_dims': [64],
+    'num_message_passing_steps': 3,
+    'num_eval_train_examples': 0,
+    'eval_batch_size': num_held,
+    'num_validation_examples': num_held,
+    'num_test_examples': num_held,
+  }
 
 
 def _small_wmt(
@@ -132,12 +139,7 @@ CASES = {
     60,
     1000,
     batch_size=32,
-    properties={
-      **_SMALL_OGBG,
-      'eval_batch_size': 640,
-      'num_validation_examples': 640,
-      'num_test_examples': 640,
-    },
+    properties=_small_ogbg(640),
   ),
   'sentences': _small_wmt(
     '',
@@ -156,13 +158,7 @@ CASES = {
     60,
     1000,
     batch_size=64,
-    properties={
-      **_SMALL_OGBG,
-      '_num_outputs': 12,
-      'eval_batch_size': 800,
-      'num_validation_examples': 800,
-      'num_test_examples': 800,
-    },
+    properties={**_small_ogbg(800), '_num_outputs': 12},
   ),
   'multi30k': _small_wmt(
     'multi30k',

@@ -1,8 +1,8 @@
 """v0.5.0's submission_runner.py on real data: through a soft reset, and killed.
 
 REAL_DATA names a folder with the files of Tox21 and Multi30k that
-research/real_runner/README.md lists. A run takes a minute or two, and so does
-each of its two parts.
+research/real_runner/README.md lists. A test takes up to ten minutes on two busy
+cores.
 """
 
 import dataclasses

@@ -207,7 +207,7 @@ def test_a_run_without_a_matrix_has_the_peak_as_written():
 
 @pytest.mark.parametrize('generation', ('jit', 'pmap'))
 def test_a_run_at_written_peaks_has_the_size_of_its_model(generation):
-  """Which is not made anew; AdamW is not asked, and copies no model."""
+  """Which is not made anew."""
   written = dataclasses.replace(MUON, relative_peak=None)
   driver = runs.newly_set_up(written, generation, evaluations={}, step_hint=60)
   run = driver.optimizer_state[1]
