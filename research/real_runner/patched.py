@@ -18,7 +18,7 @@ import os
 import pathlib
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,21 +148,59 @@ def part_of(split: str) -> tuple[str, slice]:
   return name, slice(int(start or 0), int(stop) if stop else None)
 
 
+class _Value:
+  """What the benchmark reads a graph's fields from: it asks tensors."""
+
+  def __init__(self, value: np.ndarray) -> None:
+    self._value = value
+
+  def _numpy(self) -> np.ndarray:
+    return self._value
+
+
+class Examples:
+  """In place of a `tf.data.Dataset` whose fields differ in shape.
+
+  TensorFlow would slice ragged rows, which takes longer than a step. Only the
+  order is its own.
+
+  Args:
+    examples: each has its fields by name.
+    order: a data set of their indices.
+  """
+
+  def __init__(
+    self, examples: Sequence[Mapping[str, np.ndarray]], order: Any
+  ) -> None:
+    self._examples = examples
+    self._order = order
+
+  def shuffle(self, **kwargs: Any) -> Examples:
+    """As that of a `tf.data.Dataset`."""
+    return Examples(self._examples, self._order.shuffle(**kwargs))
+
+  def repeat(self) -> Examples:
+    """As that of a `tf.data.Dataset`."""
+    return Examples(self._examples, self._order.repeat())
+
+  def __iter__(self) -> Iterator[dict[str, _Value]]:
+    """The examples in their order, once or for ever."""
+    for index in self._order.as_numpy_iterator():
+      fields = self._examples[index]
+      yield {name: _Value(value) for name, value in fields.items()}
+
+
 def give_data(loader: Any, splits: data.Splits) -> None:
   """Has a module of the benchmark get our examples where it asks TFDS."""
   import tensorflow as tf
 
-  def field(values: Any) -> Any:
-    if hasattr(values, 'shape'):
-      return values
-    lengths = [len(value) for value in values]
-    return tf.RaggedTensor.from_row_lengths(np.concatenate(values), lengths)
-
   def load(name: str, *, split: str, **_: Any) -> Any:
     key, part = part_of(split)
-    return tf.data.Dataset.from_tensor_slices(
-      {name: field(values[part]) for name, values in splits[key].items()}
-    )
+    fields = {name: values[part] for name, values in splits[key].items()}
+    if all(hasattr(values, 'shape') for values in fields.values()):
+      return tf.data.Dataset.from_tensor_slices(fields)
+    examples = [dict(zip(fields, row)) for row in zip(*fields.values())]
+    return Examples(examples, tf.data.Dataset.range(len(examples)))
 
   def builder(name: str, **_: Any) -> Any:
     info = types.SimpleNamespace(supervised_keys=tuple(splits['train']))
@@ -211,7 +249,7 @@ def make_translation_smaller(
 
   The validation split is translated, and the test split where the validation
   target is reached; every other BLEU is not a number. The test target counts as
-  reached.
+  reached, unless it is infinite.
 
   Args:
     model: fields of main's `TransformerConfig`, and `length`, the tokens that a
