@@ -286,6 +286,8 @@ DATA: dict[str, Callable[[pathlib.Path], Splits]] = {
   'sentences': sentences,
   'tox21': tox21,
   'multi30k': multi30k,
+  'thesis_tox21': tox21,
+  'thesis_multi30k': multi30k,
   'cifar10': cifar10,
   'spoken_conformer': spoken_digits,
   'spoken_deepspeech': spoken_digits,

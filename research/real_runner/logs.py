@@ -14,6 +14,7 @@ FILE = pathlib.Path(__file__).with_name('evaluations.csv')
 README = FILE.with_name('README.md')
 MARKS = ('<!-- written by logs.py -->\n', '<!-- end -->\n')
 REAL_MARKS = ('<!-- real data, written by logs.py -->\n', MARKS[1])
+THESIS_MARKS = ("<!-- the thesis' runs, written by logs.py -->\n", MARKS[1])
 FURTHER_MARKS = ('<!-- further workloads, written by logs.py -->\n', MARKS[1])
 
 

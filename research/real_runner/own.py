@@ -17,6 +17,7 @@ from ...engine.records import as_plain
 from ...optimizers.peaks import SpectralPeak
 from ...schedule_params import MUON, SOFT_RESET, THESIS, ScheduleParams
 from ..former import BEFORE_THE_LAW
+from ..thesis.settings import RUNS
 
 
 def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
@@ -60,6 +61,8 @@ OWN = {
     relative_peak=None,
   ),
   'thesis': THESIS,
+  # The runs behind figures of the thesis, for the cases of `cases.THESIS`.
+  **{f'thesis_{name}': params for name, params in RUNS.items()},
   # What is handed in.
   'MUON': MUON,
   # The setting before it, also on the seeds seen while it was chosen.

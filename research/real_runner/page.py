@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from ...mini_algoperf import files
 from . import logs
-from .cases import CASES, FURTHER, REAL
+from .cases import CASES, FURTHER, REAL, THESIS
 
 
 def tables_of(found: logs.Logs, names: Iterable[str]) -> list[str]:
@@ -52,6 +52,46 @@ def results_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
   return [f'| {" | ".join(row)} |' for row in rows] if rows[2:] else []
 
 
+def thesis_of(found: logs.Logs) -> list[str]:
+  """Markdown: metrics of the thesis' runs at each third of their steps.
+
+  A third is a cycle of all runs but the single cycle and those that abandon
+  one. Medians of the seeds; the best has its least and its most.
+  """
+  rows = [
+    [
+      *('data', 'run', 'seeds', 'at a third', 'at two thirds', 'last', 'best'),
+      'last above that of one cycle',
+    ],
+    ['---'] * 8,
+  ]
+  for name, real in THESIS.items():
+    steps = 2 * CASES[name].step_hint
+    thirds = math.ceil(steps / 3), math.ceil(2 * steps / 3)
+    runs: dict[str, dict[int, list[float]]] = {}
+    for key in sorted(key for key in found if key.data == name):
+      points = found[key]
+      metrics = [
+        *(
+          [point.metric for point in points if point.step <= step][-1]
+          for step in (*thirds, math.inf)
+        ),
+        max(point.metric for point in points),
+      ]
+      entry = key.entry.removeprefix('thesis_')
+      runs.setdefault(entry, {})[key.seed] = metrics
+    one = runs.get('one_cycle', {})
+    for entry, seeds in runs.items():
+      columns = list(zip(*seeds.values()))
+      *medians, best = (f'{statistics.median(c):.3g}' for c in columns)
+      spread = f'{best}, {min(columns[-1]):.3g}–{max(columns[-1]):.3g}'
+      both = [seed for seed in seeds if seed in one]
+      above = sum(seeds[seed][2] > one[seed][2] for seed in both)
+      shown = '' if entry == 'one_cycle' else f'{above} of {len(both)}'
+      rows.append([real, entry, str(len(seeds)), *medians, spread, shown])
+  return [f'| {" | ".join(row)} |' for row in rows]
+
+
 def courses_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
   """Markdown: loss and metric of each run of some cases, from first to last."""
   rows = [
@@ -80,12 +120,13 @@ def courses_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
 def text() -> str:
   """README.md with the tables of the logs."""
   found, page = logs.read(), logs.README.read_text()
-  others = [name for name in CASES if name not in (*REAL, *FURTHER)]
+  others = [n for n in CASES if n not in (*REAL, *THESIS, *FURTHER)]
   page = logs.written(page, tables_of(found, others))
   real = tables_of(found, REAL)
   if results := results_of(found, REAL):
     real += ['', *results]
   page = logs.written(page, real, logs.REAL_MARKS)
+  page = logs.written(page, thesis_of(found), logs.THESIS_MARKS)
   return logs.written(page, courses_of(found, FURTHER), logs.FURTHER_MARKS)
 
 

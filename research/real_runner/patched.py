@@ -300,7 +300,9 @@ def make_translation_smaller(
     return score
 
   workload.translate_and_calculate_bleu = shorter
-  workload.has_reached_test_target = lambda self, _: True
+  workload.has_reached_test_target = lambda self, _: math.isfinite(
+    self.test_target_value
+  )
 
 
 def train_pieces(

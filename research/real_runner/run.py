@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...console.errors import RunFailed
-from . import logs
-from .cases import CASES, EVAL_SHARE, REAL, STILL, TIMED
+from ..thesis import registry
+from . import kept, logs
+from .cases import CASES, EVAL_SHARE, REAL, STILL, THESIS, TIMED
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -166,6 +167,8 @@ def run_entry(study: Study, runs: list[logs.RunKey]) -> None:
         continue
       trial = study.out / name / f'{case.workload}_jax' / 'trial_1'
       points = points_of(trial, case.metric)
+      if run.data in THESIS:
+        kept.keep(trial, run, registry.LOGS)
       logs.append(logs.FILE, run, points)
       steps = logs.steps_to(points, run.target, case.lower)
       print(*run, logs.steps_text(steps), flush=True)

@@ -123,6 +123,7 @@ def results(
   with errors.ended_by_signals():
     from ...mini_algoperf import files
     from . import results as findings
+    from .registry import REAL_DATA
   wanted = set(jobs := findings.wanted_jobs(range(1, seeds + 1)))
   page = paths.new_file(out, overwrite, '.md')
   words = ['reset-cycles', 'results', f'--seeds={seeds}', f'--out={out}']
@@ -131,7 +132,11 @@ def results(
   own = len(words) == 4 and seeds <= 10  # ten seeds come with the project
   with _complete_logs(jobs, **places) as found:
     used = [log for log in found if log.job in wanted]
-    shown = [log for log in found if log.job.seed in range(seeds + 1)]
+    shown = [
+      log
+      for log in found
+      if log.job.seed in range(seeds + 1) or log.job.workload in REAL_DATA
+    ]
     text = findings.measure(shlex.join(words), own, used, shown)
     files.write_whole(page, text)
   print(page)

@@ -18,7 +18,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from ...mini_algoperf.workloads import WORKLOADS
 from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 from ...views.pictures import save_picture
 from ...views.run_files import RunTable, read_run
@@ -343,15 +342,14 @@ def pictures(
 ) -> dict[pathlib.Path, tuple[str, ThesisFigure, str]]:
   """Name, figure and workload of each picture <out>/<figure>_<workload>.png.
 
-  A workload with all of a figure's runs has one: of our workloads the stand-in
-  alone; of the benchmark's any.
+  A workload with all of a figure's runs has one, if `is_of` says so.
   """
   there = {job[:2] for job in jobs}
   return {
     out / f'{name}_{workload}.png': (name, figure, workload)
     for workload in sorted({workload for workload, _ in there})
     for name, figure in figures.items()
-    if workload == figure.workload.stand_in or workload not in WORKLOADS
+    if figure.is_of(workload)
     if all((workload, run) in there for run in figure.runs)
   }
 

@@ -15,6 +15,7 @@ import pathlib
 from typing import NamedTuple
 
 from ...core.checks import check_choice
+from ...mini_algoperf.workloads import WORKLOADS
 from .settings import RUNS
 
 # Logs of the runs with their seeds, one archive for each run and workload.
@@ -39,6 +40,11 @@ OGBG_KEPT = OGBG._replace(stand_in='digits')
 WMT = Counterpart('wmt', 'translation', 133_333)
 
 
+# Runs in the benchmark's own runner, on real data, and which of its workloads
+# each is. Their clock is counted: their seconds say nothing.
+REAL_DATA = {'ogbg_tox21': OGBG.name, 'wmt_multi30k': WMT.name}
+
+
 class ThesisFigure(NamedTuple):
   """A figure, or a part of one."""
 
@@ -55,6 +61,19 @@ class ThesisFigure(NamedTuple):
   def budget_factor(self) -> float:
     """Steps of the runs as a multiple of step_hint, the same for all."""
     return RUNS[self.runs[0]].budget_factor
+
+  def is_of(self, workload: str) -> bool:
+    """Whether it is drawn of a workload that has its runs.
+
+    Of ours its stand-in alone, on real data the one that it is of in the
+    thesis, and of the benchmark's any.
+    """
+    if workload in WORKLOADS:
+      return workload == self.workload.stand_in
+    if workload in REAL_DATA:
+      same = REAL_DATA[workload] == self.workload.name
+      return same and self.x_axis == 'steps'
+    return True
 
 
 _PEAKS = 'Peaks of about .00175, .00275 and .00075.'

@@ -123,16 +123,21 @@ def _votes(findings: Sequence[Finding]) -> str:
 def _figures(
   logs: Sequence[RunLog],
 ) -> Iterator[tuple[str, str, Premise, Held]]:
-  """Name, workload, premise and seeds of each figure of runs, not of plans."""
+  """Name, workload, premise and seeds of each figure of runs, not of plans.
+
+  A figure comes with its stand-in, and with real data where it has been run.
+  """
   read = functools.cache(read_run)
   for name, figure in thesis.FIGURES.items():
-    workload = figure.workload.stand_in
-    runs = {
-      run: [read(x.log_dir) for x in logs if x.job[:2] == (workload, run)]
-      for run in figure.runs
-    }
-    if figure.shows != 'schedule' and all(runs.values()):
-      yield name, workload, PREMISES[name], held(name, runs)
+    if figure.shows == 'schedule':
+      continue
+    for workload in (figure.workload.stand_in, *thesis.REAL_DATA):
+      runs = {
+        run: [read(x.log_dir) for x in logs if x.job[:2] == (workload, run)]
+        for run in figure.runs
+      }
+      if figure.is_of(workload) and all(runs.values()):
+        yield name, workload, PREMISES[name], held(name, runs)
 
 
 def _measures(findings: Sequence[Finding]) -> Iterator[tuple[str, list[str]]]:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import log_files
 from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
 from reset_cycles.engine.records import as_plain
@@ -25,6 +26,7 @@ from reset_cycles.mini_algoperf.workloads import translation
 from reset_cycles.research.real_runner import (
   cases,
   data,
+  kept,
   logs,
   own,
   page,
@@ -32,7 +34,10 @@ from reset_cycles.research.real_runner import (
   run,
   speech,
 )
+from reset_cycles.research.thesis import folders, registry
+from reset_cycles.research.thesis.settings import RUNS as OF_THESIS
 from reset_cycles.schedule_params import MUON, SOFT_RESET, THESIS
+from reset_cycles.views.run_files import read_run
 
 RUNS = {
   logs.RunKey('a', 'counted', 'x', 1, 0.5): [
@@ -461,6 +466,33 @@ def test_the_test_split_is_translated_where_validation_is_past_its_target(
   assert pipeline.preprocess_wmt_data(max_length=256) == {'max_length': 24}
 
 
+class Order:
+  """A data set of indices, reversed when it is shuffled, twice for ever."""
+
+  def __init__(self, indices):
+    self.indices = indices
+
+  def shuffle(self, *, seed, buffer_size):
+    assert (seed, buffer_size) == (3, 8)
+    return Order(self.indices[::-1])
+
+  def repeat(self):
+    return Order(self.indices * 2)
+
+  def as_numpy_iterator(self):
+    return iter(self.indices)
+
+
+def test_examples_of_any_shape_come_in_tensorflows_order():
+  """The benchmark asks each field for its array, as it would a tensor."""
+  rows = [{'edges': np.ones((n, 3)), 'num': np.array([n])} for n in (2, 0, 1)]
+  examples = patched.Examples(rows, Order([0, 1, 2]))
+  examples = examples.shuffle(seed=3, buffer_size=8).repeat()
+  seen = [jax.tree.map(lambda x: x._numpy(), each) for each in examples]
+  assert [each['num'].tolist() for each in seen] == [[1], [0], [2]] * 2
+  assert [each['edges'].shape for each in seen[:3]] == [(1, 3), (0, 3), (2, 3)]
+
+
 def test_a_split_is_named_as_tfds_does():
   assert patched.part_of('train[:50000]') == ('train', slice(0, 50_000))
   assert patched.part_of('train[50000:]') == ('train', slice(50_000, None))
@@ -704,6 +736,67 @@ def test_a_run_that_stands_still_ends_an_evaluation_later():
   assert [f for f in job['flags'] if 'global' in f] == ['--max_global_steps=1']
 
 
+@pytest.mark.parametrize('name', cases.THESIS)
+def test_a_run_of_the_thesis_takes_twice_the_step_hint(name):
+  """1.5 times the runtime is the self-tuning budget; no target ends a run."""
+  study = dataclasses.replace(STUDY, folders={name: pathlib.Path('there')})
+  case = cases.CASES[name]
+  run_of = logs.RunKey(name, 'counted', 'thesis_peaks_soft', 3, case.target)
+  job = patched.Job(**run.job_of(study, run_of))
+  runtime = 1.5 * job.properties['max_allowed_runtime_sec']
+  assert runtime / job.seconds_per_step == pytest.approx(2 * case.step_hint)
+  every = job.properties['eval_period_time_sec'] / job.seconds_per_step
+  assert every == pytest.approx(40)
+  assert job.properties['test_target_value'] == math.inf
+  assert job.properties['step_hint'] == case.step_hint
+  # All else is that of the same data.
+  real = cases.CASES[cases.THESIS[name]]
+  assert case.model == real.model
+  assert case.target == real.target
+  assert data.DATA[name] is data.DATA[cases.THESIS[name]]
+
+
+def test_entries_of_the_thesis_are_the_runs_of_its_figures():
+  found = {
+    name.removeprefix('thesis_'): params
+    for name, params in own.OWN.items()
+    if name.startswith('thesis_')
+  }
+  assert found == OF_THESIS
+
+
+def test_a_kept_run_is_one_of_the_thesis_and_says_nothing_of_a_machine(
+  tmp_path,
+):
+  """A run with its logs cut down is read as it was before."""
+  trial = tmp_path / 'trial_1'
+  log_files.write_log(
+    trial, folders.Job('ogbg', 'peaks_soft', 12), step_hint=1000
+  )
+  flags = {'workload': 'ogbg', 'data_dir': '/somewhere', 'rng_seed': 12}
+  (trial / 'flags_0.json').write_text(json.dumps(flags))
+  key = logs.RunKey('thesis_tox21', 'counted', 'thesis_peaks_soft', 12, 0.335)
+  root = tmp_path / 'kept'
+  kept.keep(trial, key, root)
+  archive = kept.keep(trial, key._replace(seed=13), root)
+  assert archive == root / 'ogbg_tox21_peaks_soft.zip'
+  with zipfile.ZipFile(archive) as packed:
+    for name in packed.namelist():
+      assert b'/somewhere' not in packed.read(name)
+  with folders.unpacked([root]) as roots:
+    found = folders.find_logs(roots)
+    assert [log.job for log in found] == [
+      folders.Job('ogbg_tox21', 'peaks_soft', seed) for seed in (12, 13)
+    ]
+    shown, original = read_run(found[0].log_dir), read_run(trial)
+    assert shown.resets == original.resets
+    np.testing.assert_array_equal(shown.rates, original.rates)
+    np.testing.assert_array_equal(shown.metric, original.metric)
+    assert shown.target == original.target
+  workloads = {kept.job_of(key._replace(data=n)).workload for n in cases.THESIS}
+  assert workloads == set(registry.REAL_DATA)
+
+
 def test_metrics_at_the_target_are_shown_on_both_splits():
   """Two of the runs of x reach it; what was not evaluated does not count."""
   target = cases.CASES['multi30k'].target
@@ -727,6 +820,27 @@ def test_metrics_at_the_target_are_shown_on_both_splits():
     '| case | entry | runs | validation | test: median, least, most |',
     '| --- | --- | --- | --- | --- |',
     f'| multi30k | x | 2 | {target + 1.5:.3g} | 8, 7.5, 8.5 |',
+  ]
+
+
+def test_runs_of_the_thesis_are_shown_by_their_cycles():
+  """Two seeds of a chain, the second one alone beside one cycle."""
+  chain = logs.RunKey('thesis_tox21', 'counted', 'thesis_peaks_soft', 11, 0.335)
+  one = chain._replace(entry='thesis_one_cycle', seed=12)
+  steps = (1, 650, 667, 1334, 1335, 1980)
+
+  def points(*metrics):
+    return [logs.Point(s, 0.0, 1.0, m) for s, m in zip(steps, metrics)]
+
+  found = {
+    chain: points(0.1, 0.1, 0.2, 0.3, 0.1, 0.25),
+    chain._replace(seed=12): points(0.1, 0.1, 0.3, 0.4, 0.1, 0.45),
+    one: points(0.1, 0.1, 0.3, 0.3, 0.1, 0.4),
+    chain._replace(data='tox21'): points(1.0),
+  }
+  assert page.thesis_of(found)[2:] == [
+    '| tox21 | one_cycle | 1 | 0.3 | 0.3 | 0.4 | 0.4, 0.4–0.4 |  |',
+    '| tox21 | peaks_soft | 2 | 0.25 | 0.35 | 0.35 | 0.375, 0.3–0.45 | 1 of 1 |',
   ]
 
 

@@ -30,6 +30,27 @@ def test_the_figures_of_the_thesis():
   assert set(thesis.FIGURES) == {*alone, *lettered, 'figA.1c'}
 
 
+@pytest.mark.parametrize(
+  ('workload', 'names'),
+  [
+    # Ours: the stand-in.
+    ('molecules', {'fig3.1', 'fig3.8a'}),
+    ('translation', {'fig3.7', 'fig3.9b'}),
+    ('digits', set()),
+    # Real data: the thesis' own workload; of its counted seconds nothing.
+    ('ogbg_tox21', {'fig3.7', 'fig3.8a'}),
+    ('wmt_multi30k', {'fig3.9b'}),
+    # The benchmark's: any.
+    ('ogbg', {'fig3.1', 'fig3.7', 'fig3.8a', 'fig3.9b'}),
+    ('librispeech_conformer', {'fig3.1', 'fig3.7', 'fig3.8a', 'fig3.9b'}),
+  ],
+)
+def test_which_figures_are_drawn_of_a_workload(workload, names):
+  asked = ('fig3.1', 'fig3.7', 'fig3.8a', 'fig3.9b')
+  found = {name for name in asked if thesis.FIGURES[name].is_of(workload)}
+  assert found == names
+
+
 @pytest.mark.parametrize('run', thesis.RUNS)
 def test_every_run_has_the_settings_of_its_logs(run):
   """Those with which the archived runs were trained, on every workload."""
