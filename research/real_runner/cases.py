@@ -211,11 +211,47 @@ CASES |= {
   )
   for name, real in THESIS.items()
 }
+# Larger models and batches on the same data: 750 steps of budget take some ten
+# minutes of a core, and no target ends a run.
+_LARGER = {
+  'max_allowed_runtime_sec': 30,
+  'step_hint': 500,
+  'eval_period_time_sec': 1.5,
+  'test_target_value': math.inf,
+}
+LARGER = {f'larger_{name}': name for name in REAL}
+CASES['larger_tox21'] = dataclasses.replace(
+  CASES['tox21'],
+  runtime=30,
+  step_hint=500,
+  batch_size=128,
+  properties={
+    **CASES['tox21'].properties,
+    **_LARGER,
+    'latent_dim': 128,
+    'hidden_dims': [128],
+    'num_message_passing_steps': 5,
+  },
+)
+CASES['larger_multi30k'] = dataclasses.replace(
+  CASES['multi30k'],
+  runtime=30,
+  step_hint=500,
+  batch_size=64,
+  properties={**CASES['multi30k'].properties, **_LARGER},
+  model={
+    **CASES['multi30k'].model,
+    'emb_dim': 128,
+    'qkv_dim': 128,
+    'mlp_dim': 512,
+    'num_layers': 2,
+  },
+)
 # Under the real clock: seconds of runtime, and between two evaluations. A step
 # takes a tenth of a second on a core, and a budget is 1.5 times the runtime.
 TIMED = {'max_allowed_runtime_sec': 200, 'eval_period_time_sec': 5}
-# Entries whose rate is 0 from step_hint on: a run on `REAL` ends an evaluation
-# later, since no step changes a model any more.
+# Entries whose rate is 0 from step_hint on: a run on `REAL` or `LARGER` ends an
+# evaluation later, since no step changes a model any more.
 STILL = ('published_muon', 'nadamw_baselinev05')
 # Real data of other workloads: each run goes on to the end of its budget.
 FURTHER = ('cifar10', 'spoken_conformer', 'spoken_deepspeech')

@@ -288,6 +288,8 @@ DATA: dict[str, Callable[[pathlib.Path], Splits]] = {
   'multi30k': multi30k,
   'thesis_tox21': tox21,
   'thesis_multi30k': multi30k,
+  'larger_tox21': tox21,
+  'larger_multi30k': multi30k,
   'cifar10': cifar10,
   'spoken_conformer': spoken_digits,
   'spoken_deepspeech': spoken_digits,

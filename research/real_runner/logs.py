@@ -15,6 +15,7 @@ README = FILE.with_name('README.md')
 MARKS = ('<!-- written by logs.py -->\n', '<!-- end -->\n')
 REAL_MARKS = ('<!-- real data, written by logs.py -->\n', MARKS[1])
 THESIS_MARKS = ("<!-- the thesis' runs, written by logs.py -->\n", MARKS[1])
+LARGER_MARKS = ('<!-- larger models, written by logs.py -->\n', MARKS[1])
 FURTHER_MARKS = ('<!-- further workloads, written by logs.py -->\n', MARKS[1])
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from ...mini_algoperf import files
 from . import logs
-from .cases import CASES, FURTHER, REAL, THESIS
+from .cases import CASES, FURTHER, LARGER, REAL, THESIS
 
 
 def tables_of(found: logs.Logs, names: Iterable[str]) -> list[str]:
@@ -92,14 +92,14 @@ def thesis_of(found: logs.Logs) -> list[str]:
   return [f'| {" | ".join(row)} |' for row in rows]
 
 
-def courses_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
+def courses_of(found: logs.Logs, names: Iterable[str]) -> list[str]:
   """Markdown: loss and metric of each run of some cases, from first to last."""
   rows = [
     [
-      *('case', 'entry', 'seed', 'steps'),
+      *('case', 'entry', 'seed', 'steps', 'steps to the target'),
       *('loss: first, least, last', 'metric: first, best, last'),
     ],
-    ['---'] * 6,
+    ['---'] * 7,
   ]
   for name in names:
     best = min if CASES[name].lower else max
@@ -111,21 +111,23 @@ def courses_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
         ', '.join(f'{value:.3g}' for value in (values[0], middle, values[-1]))
         for values, middle in ((losses, min(losses)), (metrics, best(metrics)))
       )
-      rows.append(
-        [name, run.entry, str(run.seed), str(points[-1].step), *shown]
-      )
+      steps = logs.steps_to(points, run.target, CASES[name].lower)
+      counts = map(str, (run.seed, points[-1].step))
+      rows.append([name, run.entry, *counts, logs.steps_text(steps), *shown])
   return [f'| {" | ".join(row)} |' for row in rows]
 
 
 def text() -> str:
   """README.md with the tables of the logs."""
   found, page = logs.read(), logs.README.read_text()
-  others = [n for n in CASES if n not in (*REAL, *THESIS, *FURTHER)]
+  apart = {*REAL, *THESIS, *LARGER, *FURTHER}
+  others = [name for name in CASES if name not in apart]
   page = logs.written(page, tables_of(found, others))
   real = tables_of(found, REAL)
   if results := results_of(found, REAL):
     real += ['', *results]
   page = logs.written(page, real, logs.REAL_MARKS)
+  page = logs.written(page, courses_of(found, LARGER), logs.LARGER_MARKS)
   page = logs.written(page, thesis_of(found), logs.THESIS_MARKS)
   return logs.written(page, courses_of(found, FURTHER), logs.FURTHER_MARKS)
 

@@ -19,7 +19,7 @@ from typing import Any
 from ...console.errors import RunFailed
 from ..thesis import registry
 from . import kept, logs
-from .cases import CASES, EVAL_SHARE, REAL, STILL, THESIS, TIMED
+from .cases import CASES, EVAL_SHARE, LARGER, REAL, STILL, THESIS, TIMED
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -94,11 +94,15 @@ def job_of(study: Study, run: logs.RunKey) -> dict[str, Any]:
   case = CASES[run.data]
   counted = run.clock == 'counted'
   folder = study.folders[run.data]
+  period = case.properties.get(
+    'eval_period_time_sec', EVAL_SHARE * case.runtime
+  )
   last = None
   if study.set_up:
     last = 1
-  elif counted and run.data in REAL and run.entry in STILL:
-    last = case.step_hint + round(EVAL_SHARE * case.step_hint) + 1
+  elif counted and run.data in (*REAL, *LARGER) and run.entry in STILL:
+    every = round(period * case.step_hint / case.runtime)
+    last = case.step_hint + every + 1
   return {
     'benchmark': str(study.benchmark),
     'entries': str(study.entries),
@@ -109,9 +113,7 @@ def job_of(study: Study, run: logs.RunKey) -> dict[str, Any]:
       # A run ends when both targets are reached: here, the first.
       'validation_target_value': run.target,
       'test_target_value': math.inf if case.lower else 0.0,
-      **(
-        {'eval_period_time_sec': EVAL_SHARE * case.runtime} if counted else {}
-      ),
+      **({'eval_period_time_sec': period} if counted else {}),
       **case.properties,
       **(TIMED if not counted and run.data in REAL else {}),
     },

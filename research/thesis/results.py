@@ -76,6 +76,7 @@ def measure(
     failed=FAILED,
     good=GOOD,
     workloads=WORKLOADS,
+    real_data=[*thesis.REAL_DATA],
     results=results,
     outcomes=list(_outcomes([findings for _, findings in results])),
     figures=list(_figures(of_figures)),

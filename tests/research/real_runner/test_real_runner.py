@@ -597,16 +597,16 @@ def test_further_workloads_show_the_course_of_a_run():
     logs.Point(17, 8.5, 1.0, 0.2),
   ]
   found = {
-    logs.RunKey('spoken_deepspeech', 'counted', 'x', 1, 0.0): points,
+    logs.RunKey('spoken_deepspeech', 'counted', 'x', 1, 0.15): points,
     logs.RunKey('cifar10', 'counted', 'y', 2, 1.0): points,
     logs.RunKey('tox21', 'counted', 'x', 1, 0.0): points,
   }
   assert page.courses_of(found, cases.FURTHER) == [
-    '| case | entry | seed | steps | loss: first, least, last '
-    '| metric: first, best, last |',
-    '| --- | --- | --- | --- | --- | --- |',
-    '| cifar10 | y | 2 | 17 | 2.25, 0.5, 1 | 0.3, 0.3, 0.2 |',
-    '| spoken_deepspeech | x | 1 | 17 | 2.25, 0.5, 1 | 0.3, 0.123, 0.2 |',
+    '| case | entry | seed | steps | steps to the target '
+    '| loss: first, least, last | metric: first, best, last |',
+    '| --- | --- | --- | --- | --- | --- | --- |',
+    '| cifar10 | y | 2 | 17 | never | 2.25, 0.5, 1 | 0.3, 0.3, 0.2 |',
+    '| spoken_deepspeech | x | 1 | 17 | 9 | 2.25, 0.5, 1 | 0.3, 0.123, 0.2 |',
   ]
 
 
@@ -719,13 +719,18 @@ def test_a_job_says_what_is_changed_of_the_benchmark():
 
 
 def test_a_run_that_stands_still_ends_an_evaluation_later():
-  """Rates of 0 from step_hint, 1,000, on; then come at most 25 steps."""
-  study = dataclasses.replace(STUDY, folders={'multi30k': pathlib.Path('de')})
+  """Rates of 0 from step_hint, 1,000 or 500, on; then at most 25 steps."""
+  there = dict.fromkeys(('multi30k', 'larger_multi30k'), pathlib.Path('de'))
+  study = dataclasses.replace(STUDY, folders=there)
   for entry, flags in (
     ('published_muon', ['--max_global_steps=1026']),
     ('nadamw_baselinev05', ['--max_global_steps=1026']),
     ('MUON', []),
   ):
+    larger = logs.RunKey('larger_multi30k', 'counted', entry, 3, 10.9)
+    job = run.job_of(study, larger)
+    expected = ['--max_global_steps=526'] if flags else []
+    assert [f for f in job['flags'] if 'global' in f] == expected
     run_of = logs.RunKey('multi30k', 'counted', entry, 3, 10.9)
     job = run.job_of(study, run_of)
     assert [f for f in job['flags'] if 'global' in f] == flags
