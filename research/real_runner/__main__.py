@@ -22,7 +22,7 @@ from ...core.checks import check_choice
 from ...views import paths
 from . import page
 from . import run as running
-from .cases import CASES
+from .cases import CASES, data_of
 
 _ENTRIES = 'Folder that has a folder for each entry.'
 
@@ -43,8 +43,8 @@ def export(entries: pathlib.Path) -> None:
 
 def _data_folders(function: Callable[..., Any]) -> Callable[..., Any]:
   """Adds a flag for the folder of each data set."""
-  for name, case in CASES.items():
-    default = pathlib.Path(case.folder)
+  for name in dict.fromkeys(map(data_of, CASES)):
+    default = pathlib.Path(CASES[name].folder)
     add = option(f'{name}_folder', 'Its data.', PATH, default=default)
     function = add(function)
   return function
@@ -91,7 +91,7 @@ def run(
     for name in (wanted := names.split(',')):
       paths.folder(entries / name, '--names: ')
     cases = flags.read_names('--data', data, CASES)
-    for name in cases:
+    for name in map(data_of, cases):
       if CASES[name].folder:
         paths.folder(folders[f'{name}_folder'], f'--{name}_folder: ')
     study = running.Study(
@@ -99,7 +99,7 @@ def run(
       entries=entries,
       out=out.resolve(),
       data=cases,
-      folders={name: folders[f'{name}_folder'] for name in CASES},
+      folders={name[: -len('_folder')]: folders[name] for name in folders},
       seeds=flags.read_seeds(seeds),
       clock=clock,
       target=target,

@@ -61,8 +61,13 @@ OWN = {
     relative_peak=None,
   ),
   'thesis': THESIS,
-  # The runs behind figures of the thesis, for the cases of `cases.THESIS`.
-  **{f'thesis_{name}': params for name, params in RUNS.items()},
+  # The runs behind figures of the thesis that take twice the step_hint, for the
+  # cases of `cases.THESIS`.
+  **{
+    f'thesis_{name}': params
+    for name, params in RUNS.items()
+    if params.budget_factor == 2.0
+  },
   # What is handed in.
   'MUON': MUON,
   # The setting before it, also on the seeds seen while it was chosen.

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from ...mini_algoperf import files
-from . import logs
+from . import kept, logs
 from .cases import CASES, FURTHER, LARGER, REAL, THESIS
 
 
@@ -55,13 +55,14 @@ def results_of(found: logs.Logs, names: Sequence[str]) -> list[str]:
 def thesis_of(found: logs.Logs) -> list[str]:
   """Markdown: metrics of the thesis' runs at each third of their steps.
 
-  A third is a cycle of all runs but the single cycle and those that abandon
-  one. Medians of the seeds; the best has its least and its most.
+  A third is a cycle, but of the run that is one cycle. A number is the median
+  of the seeds; the best has the least and the most of them beside it.
   """
   rows = [
     [
-      *('data', 'run', 'seeds', 'at a third', 'at two thirds', 'last', 'best'),
-      'last above that of one cycle',
+      *('data', 'run', 'seeds', 'at a third', 'at two thirds', 'at the end'),
+      'best: median, least, most',
+      'seeds that end above one_cycle',
     ],
     ['---'] * 8,
   ]
@@ -69,7 +70,9 @@ def thesis_of(found: logs.Logs) -> list[str]:
     steps = 2 * CASES[name].step_hint
     thirds = math.ceil(steps / 3), math.ceil(2 * steps / 3)
     runs: dict[str, dict[int, list[float]]] = {}
-    for key in sorted(key for key in found if key.data == name):
+    for key in sorted(filter(kept.is_kept, found)):
+      if key.data != name:
+        continue
       points = found[key]
       metrics = [
         *(
@@ -84,7 +87,8 @@ def thesis_of(found: logs.Logs) -> list[str]:
     for entry, seeds in runs.items():
       columns = list(zip(*seeds.values()))
       *medians, best = (f'{statistics.median(c):.3g}' for c in columns)
-      spread = f'{best}, {min(columns[-1]):.3g}–{max(columns[-1]):.3g}'
+      least, most = min(columns[-1]), max(columns[-1])
+      spread = f'{best}, {least:.3g}, {most:.3g}'
       both = [seed for seed in seeds if seed in one]
       above = sum(seeds[seed][2] > one[seed][2] for seed in both)
       shown = '' if entry == 'one_cycle' else f'{above} of {len(both)}'
@@ -96,10 +100,10 @@ def courses_of(found: logs.Logs, names: Iterable[str]) -> list[str]:
   """Markdown: loss and metric of each run of some cases, from first to last."""
   rows = [
     [
-      *('case', 'entry', 'seed', 'steps', 'steps to the target'),
+      *('case', 'entry', 'seed', 'steps'),
       *('loss: first, least, last', 'metric: first, best, last'),
     ],
-    ['---'] * 7,
+    ['---'] * 6,
   ]
   for name in names:
     best = min if CASES[name].lower else max
@@ -111,9 +115,9 @@ def courses_of(found: logs.Logs, names: Iterable[str]) -> list[str]:
         ', '.join(f'{value:.3g}' for value in (values[0], middle, values[-1]))
         for values, middle in ((losses, min(losses)), (metrics, best(metrics)))
       )
-      steps = logs.steps_to(points, run.target, CASES[name].lower)
-      counts = map(str, (run.seed, points[-1].step))
-      rows.append([name, run.entry, *counts, logs.steps_text(steps), *shown])
+      rows.append(
+        [name, run.entry, str(run.seed), str(points[-1].step), *shown]
+      )
   return [f'| {" | ".join(row)} |' for row in rows]
 
 

@@ -149,7 +149,7 @@ def part_of(split: str) -> tuple[str, slice]:
 
 
 class _Value:
-  """What the benchmark reads a graph's fields from: it asks tensors."""
+  """An array with the one method of a tensor that the benchmark calls."""
 
   def __init__(self, value: np.ndarray) -> None:
     self._value = value
@@ -161,8 +161,8 @@ class _Value:
 class Examples:
   """In place of a `tf.data.Dataset` whose fields differ in shape.
 
-  TensorFlow would slice ragged rows, which takes longer than a step. Only the
-  order is its own.
+  TensorFlow only supplies the order. To slice ragged rows would take it 36 ms
+  for each step on Tox21.
 
   Args:
     examples: each has its fields by name.

@@ -19,7 +19,15 @@ from typing import Any
 from ...console.errors import RunFailed
 from ..thesis import registry
 from . import kept, logs
-from .cases import CASES, EVAL_SHARE, LARGER, REAL, STILL, THESIS, TIMED
+from .cases import (
+  CASES,
+  EVAL_SHARE,
+  LARGER,
+  REAL,
+  STILL,
+  TIMED,
+  data_of,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -56,7 +64,7 @@ class Study:
     entries: has a folder for each entry.
     out: for the benchmark's own logs.
     data: names of `CASES`.
-    folders: where the data of each case lie.
+    folders: where data lie, by their name.
     seeds: of the runs.
     clock: counted, or real.
     target: of validation, in place of the data sets' own, or None.
@@ -93,7 +101,7 @@ def job_of(study: Study, run: logs.RunKey) -> dict[str, Any]:
   """What `patched` is told of a run; see its `Job`."""
   case = CASES[run.data]
   counted = run.clock == 'counted'
-  folder = study.folders[run.data]
+  data = data_of(run.data)
   period = case.properties.get(
     'eval_period_time_sec', EVAL_SHARE * case.runtime
   )
@@ -108,7 +116,7 @@ def job_of(study: Study, run: logs.RunKey) -> dict[str, Any]:
     'entries': str(study.entries),
     'submission': run.entry,
     'workload': case.workload,
-    'data': [run.data, str(folder)],
+    'data': [data, str(study.folders[data])],
     'properties': {
       # A run ends when both targets are reached: here, the first.
       'validation_target_value': run.target,
@@ -120,7 +128,7 @@ def job_of(study: Study, run: logs.RunKey) -> dict[str, Any]:
     'model': case.model,
     'batch_size': case.batch_size,
     'seconds_per_step': case.runtime / case.step_hint if counted else None,
-    'data_dir': str(study.out / 'data' / run.data),
+    'data_dir': str(study.out / 'data' / data),
     'flags': [
       *(['--profile'] if study.set_up else []),
       *([f'--max_global_steps={last}'] if last else []),
@@ -169,7 +177,7 @@ def run_entry(study: Study, runs: list[logs.RunKey]) -> None:
         continue
       trial = study.out / name / f'{case.workload}_jax' / 'trial_1'
       points = points_of(trial, case.metric)
-      if run.data in THESIS:
+      if kept.is_kept(run):
         kept.keep(trial, run, registry.LOGS)
       logs.append(logs.FILE, run, points)
       steps = logs.steps_to(points, run.target, case.lower)

@@ -342,14 +342,14 @@ def pictures(
 ) -> dict[pathlib.Path, tuple[str, ThesisFigure, str]]:
   """Name, figure and workload of each picture <out>/<figure>_<workload>.png.
 
-  A workload with all of a figure's runs has one, if `is_of` says so.
+  A workload with all of a figure's runs has one, if `is_drawn_for` says so.
   """
   there = {job[:2] for job in jobs}
   return {
     out / f'{name}_{workload}.png': (name, figure, workload)
     for workload in sorted({workload for workload, _ in there})
     for name, figure in figures.items()
-    if figure.is_of(workload)
+    if figure.is_drawn_for(workload)
     if all((workload, run) in there for run in figure.runs)
   }
 

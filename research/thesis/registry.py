@@ -40,8 +40,8 @@ OGBG_KEPT = OGBG._replace(stand_in='digits')
 WMT = Counterpart('wmt', 'translation', 133_333)
 
 
-# Runs in the benchmark's own runner, on real data, and which of its workloads
-# each is. Their clock is counted: their seconds say nothing.
+# Workloads of the benchmark's own runner on real data, and whose data they
+# stand beside. They run by the counted clock, so their seconds mean nothing.
 REAL_DATA = {'ogbg_tox21': OGBG.name, 'wmt_multi30k': WMT.name}
 
 
@@ -62,17 +62,19 @@ class ThesisFigure(NamedTuple):
     """Steps of the runs as a multiple of step_hint, the same for all."""
     return RUNS[self.runs[0]].budget_factor
 
-  def is_of(self, workload: str) -> bool:
-    """Whether it is drawn of a workload that has its runs.
+  def is_drawn_for(self, workload: str) -> bool:
+    """Whether this figure is drawn from a workload's runs.
 
-    Of ours its stand-in alone, on real data the one that it is of in the
-    thesis, and of the benchmark's any.
+    For our workloads, only from its stand-in; on real data, only for the
+    workload that it shows in the thesis, and with the thesis' own peaks; for
+    the benchmark's workloads, always.
     """
     if workload in WORKLOADS:
       return workload == self.workload.stand_in
     if workload in REAL_DATA:
-      same = REAL_DATA[workload] == self.workload.name
-      return same and self.x_axis == 'steps'
+      is_same = REAL_DATA[workload] == self.workload.name
+      has_own_peaks = self.runs == ('diverging_switching',)
+      return is_same and self.x_axis == 'steps' and not has_own_peaks
     return True
 
 

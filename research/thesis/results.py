@@ -55,6 +55,7 @@ def measure(
   }
   for job, log_dir in logs:
     studies[job.workload][job.run][job.seed] = read_run(log_dir)
+  figures = list(_figures(of_figures))
   results = [
     (claim, [claim.ask(study) for study in studies.values()])
     for claim in CLAIMS
@@ -76,10 +77,10 @@ def measure(
     failed=FAILED,
     good=GOOD,
     workloads=WORKLOADS,
-    real_data=[*thesis.REAL_DATA],
+    real_data=sorted({f[1] for f in figures} & {*thesis.REAL_DATA}),
     results=results,
     outcomes=list(_outcomes([findings for _, findings in results])),
-    figures=list(_figures(of_figures)),
+    figures=figures,
     measures=_measures,
   )
 
@@ -137,7 +138,7 @@ def _figures(
         run: [read(x.log_dir) for x in logs if x.job[:2] == (workload, run)]
         for run in figure.runs
       }
-      if figure.is_of(workload) and all(runs.values()):
+      if figure.is_drawn_for(workload) and all(runs.values()):
         yield name, workload, PREMISES[name], held(name, runs)
 
 

@@ -203,11 +203,19 @@ def test_the_results_of_the_project_are_those_of_its_logs(
 
 
 def test_the_command_trains_and_measures(trained, monkeypatch):
-  measured = []
-  monkeypatch.setattr(
-    results, 'measure', lambda *args: measured.extend(args[2]) or b''
-  )
+  measured, shown = [], []
+
+  def measure(command, own, used, of_figures):
+    measured.extend(used)
+    shown.extend(log.job for log in of_figures)
+    return ''
+
+  monkeypatch.setattr(results, 'measure', measure)
   logs = pathlib.Path('logs')
+  # On real data all seeds are shown, of ours those that were asked for.
+  real = Job('ogbg_tox21', 'peaks_soft', 14)
+  for job in (real, Job('molecules', 'peaks_soft', 14)):
+    write_log(logs / job.workload, job)
   write_log(logs / 'x', Job('molecules', 'peaks_soft', 4))
   write_log(logs / 'y', Job('molecules', 'decays_soft', 1))  # of no claim
   assert cli.main(['results', '--logs=logs']) == 0
@@ -218,3 +226,4 @@ def test_the_command_trains_and_measures(trained, monkeypatch):
   assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
   assert {job.seed for job in jobs} == set(range(1, 11))
   assert len(measured) == len(jobs) + 1
+  assert [job for job in shown if job.seed > 10] == [real]

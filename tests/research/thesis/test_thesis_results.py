@@ -4,9 +4,11 @@ import pathlib
 
 import pytest
 
+from helpers.log_files import write_log
 from reset_cycles.research.thesis import registry as thesis
 from reset_cycles.research.thesis import results
 from reset_cycles.research.thesis.claims import Finding
+from reset_cycles.research.thesis.folders import Job
 
 FOR, AGAINST, SPLIT, NONE = [1] * 10, [-1] * 10, [1] * 7 + [-1] * 3, [0] * 10
 
@@ -45,4 +47,23 @@ def test_the_first_lines_say_that_claim_9_does_not_hold():
   _, _, failed = first.partition('**Do not hold:**')
   assert failed.split('\n- ')[1:] == [
     'Claim 9: Early switching abandons cycles that fail. Translation 0 : 10.\n\n'
+  ]
+
+
+def test_figures_of_real_data_stand_below_those_of_their_stand_ins(tmp_path):
+  """But no plan, no seconds, and no peaks that are not the thesis'."""
+  logs = [
+    write_log(tmp_path / f'{workload}_{run}', Job(workload, run, seed))
+    for workload, seed in (('molecules', 1), ('ogbg_tox21', 11))
+    for run in ('peaks_full', 'peaks_soft', 'diverging_switching')
+  ]
+  found = [row[:2] for row in results._figures(logs)]
+  both = ('fig3.3b', 'fig3.8a')
+  assert [row for row in found if row[0] in both] == [
+    (name, workload)
+    for name in both
+    for workload in ('molecules', 'ogbg_tox21')
+  ]
+  assert [row for row in found if row[0] not in both] == [
+    ('fig3.1', 'molecules')
   ]
