@@ -65,6 +65,16 @@ class Loop(NamedTuple):
     """Those that an arm was trained with."""
     return [number for name, number in self.curves if name == arm]
 
+  def with_all_seeds(self, arm: str) -> list[float]:
+    """Those of `numbers` with the most seeds.
+
+    A number that seed 0 alone was trained at is not judged beside the others.
+    """
+    seeds = {
+      number: len(self.curves[arm, number]) for number in self.numbers(arm)
+    }
+    return [number for number in seeds if seeds[number] == max(seeds.values())]
+
   def is_whole(self, arm: str) -> bool:
     """Whether an arm with peaks was trained with all five."""
     return len(self.numbers(arm)) == (_PEAKS if arm in RIVALS else 1)
@@ -72,13 +82,13 @@ class Loop(NamedTuple):
   def best_end(self, arm: str) -> float:
     """The number at which an arm ends best."""
     key = lambda number: self.sign * self.last(arm, number)
-    return max(self.numbers(arm), key=key)
+    return max(self.with_all_seeds(arm), key=key)
 
   def best_reached(self, arm: str) -> float:
     """The number at which an arm arrives first; or ends best."""
     end = self.best_end(arm)
     key = lambda number: (self.reached(arm, number), number != end)
-    return min(self.numbers(arm), key=key)
+    return min(self.with_all_seeds(arm), key=key)
 
   def behind(self, arm: str) -> float:
     """How much worse an arm of ours ends than the best of RIVALS.

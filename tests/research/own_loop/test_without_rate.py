@@ -168,6 +168,18 @@ def test_the_target_of_a_larger_network():
   assert rate_tables.best_of_seed_0(rows, run) == (0.03, 0.03)
 
 
+def test_a_peak_that_seed_0_alone_has_is_not_the_best():
+  """The median of two seeds, .2, is above the .15 of one."""
+  curves = {
+    ('adamw', 0.03, 0): '2 1 0.3 0.1',
+    ('adamw', 0.03, 1): '2 1 0.5 0.3',
+    ('adamw', 0.01, 0): '2 1 0.2 0.15',
+  }
+  loop = rate_tables.loop_of(rows_of('tox21', curves), 'Tox21 by loss')
+  assert loop.best_end('adamw') == loop.best_reached('adamw') == 0.03
+  assert loop.last('adamw', 0.03) == pytest.approx(0.2)
+
+
 def test_what_the_log_has_is_not_trained_again(tmp_path, monkeypatch):
   trained, log = [], tmp_path / 'log.csv'
 
