@@ -99,7 +99,7 @@ def run(
       entries=entries,
       out=out.resolve(),
       data=cases,
-      folders={name[: -len('_folder')]: folders[name] for name in folders},
+      folders={n.removesuffix('_folder'): folders[n] for n in folders},
       seeds=flags.read_seeds(seeds),
       clock=clock,
       target=target,

@@ -7,16 +7,18 @@ cores.
 
 import dataclasses
 import importlib.util
+import itertools
 import os
 import pathlib
 import signal
 
+import numpy as np
 import pytest
 
 import real_benchmark
 from reset_cycles.engine.records import read_events
 from reset_cycles.mini_algoperf import files
-from reset_cycles.research.real_runner import cases
+from reset_cycles.research.real_runner import cases, patched
 from reset_cycles.schedule_params import MUON
 
 pytestmark = real_benchmark.MARKS
@@ -82,6 +84,23 @@ def story(trial):
     for e in read_events(trial / 'cycles.csv')
     if e['event'] != 'clock'
   ]
+
+
+def test_graphs_come_in_the_order_of_a_data_set():
+  """TensorFlow shuffles indices as it would shuffle the examples."""
+  tf = pytest.importorskip('tensorflow')
+  fields = {'num': np.arange(50)}
+
+  def first(examples, value):
+    shuffled = examples.shuffle(seed=3, buffer_size=16).repeat()
+    return [value(each['num']) for each in itertools.islice(shuffled, 120)]
+
+  rows = [{'num': number} for number in fields['num']]
+  own = patched.Examples(rows, tf.data.Dataset.range(50))
+  expected = tf.data.Dataset.from_tensor_slices(fields)
+  found = first(own, lambda value: int(value._numpy()))
+  assert found == first(expected, lambda value: int(value.numpy()))
+  assert found[:50] != sorted(found[:50])
 
 
 @pytest.mark.parametrize('name', cases.REAL)

@@ -722,13 +722,14 @@ def test_a_job_says_what_is_changed_of_the_benchmark():
 
 def test_a_run_that_stands_still_ends_an_evaluation_later():
   """Rates of 0 from step_hint, 1,000 or 500, on; then at most 25 steps."""
-  study = dataclasses.replace(STUDY, folders={'multi30k': pathlib.Path('de')})
+  there = dict.fromkeys(cases.REAL, pathlib.Path('there'))
+  study = dataclasses.replace(STUDY, folders=there)
   for entry, flags in (
     ('published_muon', ['--max_global_steps=1026']),
     ('nadamw_baselinev05', ['--max_global_steps=1026']),
     ('MUON', []),
   ):
-    larger = logs.RunKey('larger_multi30k', 'counted', entry, 3, 10.9)
+    larger = logs.RunKey('larger_tox21', 'counted', entry, 3, 0.335)
     job = run.job_of(study, larger)
     expected = ['--max_global_steps=526'] if flags else []
     assert [f for f in job['flags'] if 'global' in f] == expected
