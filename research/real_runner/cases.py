@@ -214,22 +214,45 @@ CASES |= {
 }
 # A larger model and batch on the same data. 750 steps of budget take some ten
 # minutes of a core. No target ends a run; entries of `STILL` end at step 526.
-LARGER = {'larger_tox21': 'tox21'}
-CASES['larger_tox21'] = dataclasses.replace(
-  CASES['tox21'],
-  runtime=30,
-  step_hint=500,
-  batch_size=128,
-  properties={
-    **CASES['tox21'].properties,
-    'max_allowed_runtime_sec': 30,
-    'step_hint': 500,
-    'eval_period_time_sec': 1.5,
-    'test_target_value': math.inf,
-    'latent_dim': 128,
-    'hidden_dims': [128],
-    'num_message_passing_steps': 5,
-  },
+LARGER = {'larger_tox21': 'tox21', 'larger_multi30k': 'multi30k'}
+
+
+def _larger(
+  name: str,
+  batch_size: int,
+  model: dict[str, Any] | None = None,
+  **properties: Any,
+) -> Case:
+  """A case of `REAL` with other sizes and half of its steps."""
+  real = CASES[name]
+  return dataclasses.replace(
+    real,
+    runtime=30,
+    step_hint=500,
+    batch_size=batch_size,
+    model={**real.model, **(model or {})},
+    properties={
+      **real.properties,
+      'max_allowed_runtime_sec': 30,
+      'step_hint': 500,
+      'eval_period_time_sec': 1.5,
+      'test_target_value': math.inf,
+      **properties,
+    },
+  )
+
+
+CASES['larger_tox21'] = _larger(
+  'tox21',
+  128,
+  latent_dim=128,
+  hidden_dims=[128],
+  num_message_passing_steps=5,
+)
+CASES['larger_multi30k'] = _larger(
+  'multi30k',
+  64,
+  {'emb_dim': 128, 'qkv_dim': 128, 'mlp_dim': 512, 'num_layers': 2},
 )
 # By its case, the name of the data where it is another one.
 _OTHER = {**THESIS, **LARGER}

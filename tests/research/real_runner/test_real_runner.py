@@ -417,6 +417,7 @@ def test_the_test_split_is_translated_where_validation_is_past_its_target(
 ):
   """The benchmark's workload, as far as its sizes and its BLEU go."""
   scores, predictors = iter((12.0, 12.5, 10.0, 11.0)), []
+  reads: list[np.ndarray] = []
 
   class WmtWorkload:
     validation_target_value = 12.0
@@ -433,6 +434,10 @@ def test_the_test_split_is_translated_where_validation_is_past_its_target(
       assert max_predict_length == 24
       predictors.append(self.predict_step)
       return next(scores)
+
+    def _decode_tokens(self, tokens):
+      reads.append(tokens)
+      return ' '.join(map(str, tokens))
 
   fakes = {
     'wmt_jax.models': types.SimpleNamespace(TransformerConfig=dict),
@@ -463,6 +468,10 @@ def test_the_test_split_is_translated_where_validation_is_past_its_target(
   # One function for all calls, which is traced once.
   assert len({*map(id, predictors)}) == 1
   assert predictors[0]() is workload
+  # A sentence is read once, and another one is not taken for it.
+  for tokens, text in (((5, 6), '5 6'), ((5, 7), '5 7'), ((5, 6), '5 6')):
+    assert workload._decode_tokens(jnp.array(tokens)) == text
+  assert [type(tokens) for tokens in reads] == [np.ndarray] * 2
   models, pipeline, _ = fakes.values()
   assert models.TransformerConfig() == {'emb_dim': 8}
   assert pipeline.preprocess_wmt_data(max_length=256) == {'max_length': 24}
@@ -729,10 +738,12 @@ def test_a_run_that_stands_still_ends_an_evaluation_later():
     ('nadamw_baselinev05', ['--max_global_steps=1026']),
     ('MUON', []),
   ):
-    larger = logs.RunKey('larger_tox21', 'counted', entry, 3, 0.335)
-    job = run.job_of(study, larger)
-    expected = ['--max_global_steps=526'] if flags else []
-    assert [f for f in job['flags'] if 'global' in f] == expected
+    for name in cases.LARGER:
+      target = cases.CASES[name].target
+      larger = logs.RunKey(name, 'counted', entry, 3, target)
+      job = run.job_of(study, larger)
+      expected = ['--max_global_steps=526'] if flags else []
+      assert [f for f in job['flags'] if 'global' in f] == expected
     run_of = logs.RunKey('multi30k', 'counted', entry, 3, 10.9)
     job = run.job_of(study, run_of)
     assert [f for f in job['flags'] if 'global' in f] == flags
