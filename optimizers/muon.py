@@ -110,8 +110,10 @@ class Muon(Checked, Optimizer):
     return roles_by_field(('trace', 'norms', *self.rest.moments), ())
 
   def build(self, step: Step) -> optax.GradientTransformation:
-    share = step.rate / step.size
-    decay = self.weight_decay * share**self.decay_lr_power
+    decay: ArrayLike = 0.0  # and not 0 times a share that is infinite
+    if self.weight_decay:
+      share = step.rate / step.size
+      decay = self.weight_decay * share**self.decay_lr_power
     most = 1.0 / jnp.where(step.moves, step.rate, 1.0)
     decay = jnp.minimum(decay, most)
     matrices = _orthogonal(self.momentum, self.coherence, step, decay)

@@ -163,6 +163,18 @@ def test_a_weight_decay_takes_no_more_than_all_of_a_weight():
   assert not any(np.any(step) for step in steps)
 
 
+def test_no_weight_decay_is_none_whatever_the_rate_is_over_the_size():
+  """4 over 1e-38 is more than the 3.4e38 of float32: by hand, all is moved."""
+  forms = matrix((0,), (1,)), VECTOR
+  params = jnp.full((2, 2), 8.0), jnp.full(2, 8.0)
+  grads = jnp.zeros((2, 2)), jnp.zeros(2)
+  for decay, expected in ((0.0, 0.0), (1e-3, -8.0)):
+    optimizer = Muon(weight_decay=decay, decay_lr_power=1.0, rest_share=1.0)
+    tx = optimizer.build(Step(jnp.float32(4.0), forms=forms, size=1e-38))
+    for step in tx.update(grads, tx.init(params), params)[0]:
+      np.testing.assert_allclose(step, np.full(step.shape, expected))
+
+
 def test_its_size_is_that_of_the_matrices():
   """rms(W) sqrt(fan_in), of the second row's numbers 3 sqrt(2)."""
   params = {'kernel': np.full((2, 5), 3.0), 'table': np.full((2, 5), 7.0)}
