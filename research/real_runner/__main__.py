@@ -22,7 +22,7 @@ from ...core.checks import check_choice
 from ...views import paths
 from . import page
 from . import run as running
-from .cases import CASES, data_of
+from .cases import CASES, THESIS, data_of
 
 _ENTRIES = 'Folder that has a folder for each entry.'
 
@@ -91,6 +91,12 @@ def run(
     for name in (wanted := names.split(',')):
       paths.folder(entries / name, '--names: ')
     cases = flags.read_names('--data', data, CASES)
+    if set(cases) & set(THESIS):
+      from . import own
+
+      runs = [name for name in own.OWN if name.startswith('thesis_')]
+      for name in wanted:
+        check_choice('--names', name, runs)
     for name in map(data_of, cases):
       if CASES[name].folder:
         paths.folder(folders[f'{name}_folder'], f'--{name}_folder: ')

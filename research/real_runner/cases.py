@@ -16,7 +16,8 @@ class Case:
     folder: where its data lie, if nothing else is said; '' for generated data.
     metric: of validation, that has the target.
     target: the published NadamW reaches it about half-way. For `REAL` it is the
-      median of its best within three quarters of the budget.
+      median of its best within three quarters of the budget. For `FURTHER` it
+      is a goal of one's own.
     runtime: max_allowed_runtime_sec, seconds.
     step_hint: steps; with `runtime` it makes the counted clock's step.
     batch_size: in place of the submission's, or None.
@@ -269,7 +270,8 @@ TIMED = {'max_allowed_runtime_sec': 200, 'eval_period_time_sec': 5}
 # Entries whose rate is 0 from step_hint on: a run on `REAL` or `LARGER` ends an
 # evaluation later, since no step changes a model any more.
 STILL = ('published_muon', 'nadamw_baselinev05')
-# Real data of other workloads: each run goes on to the end of its budget.
+# Real data of other workloads: a run goes on to the end of its budget, or to
+# its target.
 FURTHER = ('cifar10', 'spoken_conformer', 'spoken_deepspeech')
 # The share of the runtime between two evaluations under the counted clock; the
 # current benchmark's machine evaluates as often. The real clock keeps mnist's

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.checks import check
 from ...mini_algoperf.workloads import graph_batches, translation
 from ...mini_algoperf.workloads.parts import split_slices
 from .. import real_data
@@ -27,8 +28,8 @@ Splits = Mapping[str, Mapping[str, np.ndarray | Sequence[np.ndarray]]]
 # What the benchmark's mnist asserts. Its validation split is the end of
 # `train`.
 _SIZES = {'train': 50_000, 'validation': 10_000, 'test': 10_000}
-# Of Tox21's molecules; the others are trained on.
-TOX21_SIZES = {'validation': 800, 'test': 800}
+# Of Tox21's molecules, with rdkit 2026.9.1.
+TOX21_SIZES = {'train': 6_204, 'validation': 800, 'test': 800}
 # Of CIFAR-10's 10,000 images for training, those that are for validation; and
 # how often each of the others stands in `train`. The benchmark asserts that
 # there are 50,000 in all.
@@ -150,6 +151,10 @@ def tox21(folder: pathlib.Path) -> Splits:
 
   Args:
     folder: has tox21.csv.gz.
+
+  Raises:
+    ValueError: if there are more or fewer than `TOX21_SIZES` have: then other
+      molecules would be in every split.
   """
   from ogb.utils import smiles2graph
   from rdkit import Chem
@@ -172,11 +177,15 @@ def tox21(folder: pathlib.Path) -> Splits:
         np.array([value or 'nan' for value in row.values()], np.float32),
       )
     )
+  must_be = f'{sum(TOX21_SIZES.values())}, as of rdkit 2026.9.1'
+  is_whole = len(found) == sum(TOX21_SIZES.values())
+  check(is_whole, 'molecules of tox21.csv.gz', len(found), must_be)
   order = np.random.default_rng(0).permutation(len(found))
-  *held, train = np.split(order, np.cumsum([*TOX21_SIZES.values()]))
+  held = TOX21_SIZES['validation'], TOX21_SIZES['test']
+  *held_parts, train = np.split(order, np.cumsum(held))
   return {
     split: _ogbg_fields([found[i] for i in part])
-    for split, part in zip(('train', *TOX21_SIZES), (train, *held))
+    for split, part in zip(TOX21_SIZES, (train, *held_parts))
   }
 
 

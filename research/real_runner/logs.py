@@ -82,8 +82,8 @@ def steps_to(
 
 
 def steps_text(steps: float) -> str:
-  """Steps as a table has them."""
-  return 'never' if math.isinf(steps) else f'{steps:.0f}'
+  """Steps as a table has them; half a step is rounded up."""
+  return 'never' if math.isinf(steps) else str(math.floor(steps + 0.5))
 
 
 def table(logs: Logs, clock: str, targets: Mapping[str, float]) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import pathlib
 import types
 from typing import Any
 
 import numpy as np
 
+from ...mini_algoperf import files
 from . import data
 
 # The benchmark's names of its splits begin with these.
@@ -27,14 +29,15 @@ def train_pieces(file: pathlib.Path, size: int) -> None:
   if file.exists():
     return
   file.parent.mkdir(parents=True, exist_ok=True)
-  with file.open('wb') as model:
-    sentencepiece.SentencePieceTrainer.train(
-      sentence_iterator=iter(data.NAMES),
-      model_writer=model,
-      vocab_size=size,
-      model_type='char',
-      character_coverage=1.0,
-    )
+  model = io.BytesIO()
+  sentencepiece.SentencePieceTrainer.train(
+    sentence_iterator=iter(data.NAMES),
+    model_writer=model,
+    vocab_size=size,
+    model_type='char',
+    character_coverage=1.0,
+  )
+  files.write_whole(file, model.getvalue())
 
 
 class Recordings:

@@ -78,6 +78,11 @@ def test_the_help_of_each_question(name, capsys):
       'real_runner run --benchmark=. --entries=. --names=entry --data=tox21',
       '--tox21_folder: tox21: there is no such folder',
     ),
+    (
+      'real_runner run --benchmark=. --entries=. --names=entry'
+      ' --data=thesis_tox21',
+      "--names='entry': must be one of thesis_one_cycle, ",
+    ),
     ('replay replay --rule=progres', 'Did you mean progress?'),
     ('thesis experiments fig3.88', 'Did you mean fig3.8'),
   ],

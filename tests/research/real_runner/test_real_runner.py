@@ -138,7 +138,8 @@ def test_tox21_has_each_bond_once_and_nan_where_a_label_is_missing(
   }
   for name, module in fakes.items():
     monkeypatch.setitem(sys.modules, name, module)
-  monkeypatch.setattr(data, 'TOX21_SIZES', {'validation': 1, 'test': 1})
+  sizes = {'train': 1, 'validation': 1, 'test': 1}
+  monkeypatch.setattr(data, 'TOX21_SIZES', sizes)
   found = data.tox21(tmp_path)
   assert [*found] == ['train', 'validation', 'test']
   labels = [part['labels'] for part in found.values()]
@@ -155,6 +156,10 @@ def test_tox21_has_each_bond_once_and_nan_where_a_label_is_missing(
   assert features.tolist() == [[0, 0, 1], [2, 0, 0]]
   assert ends.tolist() == [[0, 1], [1, 2]]
   assert (atoms.dtype, ends.dtype) == (np.float32, np.int64)
+  # Another rdkit, which reads more: each split would have other molecules.
+  monkeypatch.setattr(data, 'TOX21_SIZES', {**sizes, 'train': 2})
+  with pytest.raises(ValueError, match=r'tox21\.csv\.gz=3: must be 4'):
+    data.tox21(tmp_path)
 
 
 def test_captions_are_read_line_by_line_in_three_splits(tmp_path):
@@ -362,10 +367,10 @@ def test_sizes_on_real_data_fit_each_other():
   """A whole split is a batch; a token for each piece, an output for an assay."""
   tox21, multi30k = (cases.CASES[name] for name in cases.REAL)
   properties = tox21.properties
-  assert {
-    split: properties[f'num_{split}_examples'] for split in data.TOX21_SIZES
-  } == data.TOX21_SIZES
-  assert properties['eval_batch_size'] == max(data.TOX21_SIZES.values())
+  for split in ('validation', 'test'):
+    held = data.TOX21_SIZES[split]
+    assert properties[f'num_{split}_examples'] == held
+    assert properties['eval_batch_size'] == held
   assert properties['_num_outputs'] == 12
   properties = multi30k.properties
   assert properties['_vocab_size'] == multi30k.model['vocab_size'] == 2000
@@ -675,9 +680,13 @@ def test_the_goals_on_real_data(name):
     ('schedule_free_adamw_jax_v2', 0.65),
   ):
     found = steps[entry]
-    same = [own[seed] for seed in found]
+    assert sorted(found) == sorted(own)
     middle = statistics.median(found.values())
-    assert statistics.median(same) <= goal * middle
+    assert statistics.median(own.values()) <= goal * middle
+    # Where it arrives: its median may be never.
+    arrived = {seed: x for seed, x in found.items() if math.isfinite(x)}
+    ratios = [own[seed] / arrived[seed] for seed in arrived]
+    assert statistics.median(ratios) <= goal
 
 
 @pytest.mark.parametrize(('name', 'places'), (('tox21', 3), ('multi30k', 1)))
