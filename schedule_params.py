@@ -58,10 +58,10 @@ class ScheduleParams(Checked):
       begins with a model made anew. None: the peaks are as they are written.
     horizon: lays the cycles over the time budget. Each is at least three
       intervals between evaluations long, and its end waits for the evaluation
-      of the annealed model, for at most the longest interval so far. A cycle
-      that fails begins the chain anew, at half of the rate. None is the thesis'
-      way: steps as planned, no waiting, and after a cycle that fails the next
-      cycle.
+      of the annealed model, for at most the longest of the last nine intervals.
+      A cycle that fails begins the chain anew, at half of the rate. None is the
+      thesis' way: steps as planned, no waiting, and after a cycle that fails
+      the next cycle.
     dropout_rate: probability, or None for the workload's own; in force where
       model_fn takes it (main). In v0.5.0 the runner builds the model.
     label_smoothing: passed to the workload's loss function.

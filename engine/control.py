@@ -262,8 +262,9 @@ def _latest_end(control: Control, config: RunConfig, has_diverged: bool) -> int:
   """The step at which a cycle ends, whether its annealed model was evaluated.
 
   A timed run waits for the evaluation after the cycle's last step, for as long
-  as the longest interval so far. It does not wait if the last evaluation came
-  near enough to the cycle's end, or has shown that the model is lost.
+  as the longest of the last nine intervals. It does not wait if the last
+  evaluation came near enough to the cycle's end, or has shown that the model is
+  lost.
   """
   if not config.is_timed or has_diverged:
     return control.end
