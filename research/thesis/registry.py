@@ -40,9 +40,10 @@ OGBG_KEPT = OGBG._replace(stand_in='digits')
 WMT = Counterpart('wmt', 'translation', 133_333)
 
 
-# Workloads of the benchmark's own runner on real data, and whose data they
-# stand beside. They run by the counted clock, so their seconds mean nothing.
-REAL_DATA = {'ogbg_tox21': OGBG.name, 'wmt_multi30k': WMT.name}
+# Workloads of the benchmark's own runner on real data, and the stand-in whose
+# figures are drawn from them, too. They run by the counted clock, so their
+# seconds mean nothing.
+REAL_DATA = {'ogbg_tox21': OGBG.stand_in, 'wmt_multi30k': WMT.stand_in}
 
 
 class ThesisFigure(NamedTuple):
@@ -65,17 +66,14 @@ class ThesisFigure(NamedTuple):
   def is_drawn_for(self, workload: str) -> bool:
     """Whether this figure is drawn from a workload's runs.
 
-    For our workloads, only from its stand-in; on real data, only for the
-    workload that it shows in the thesis, and with the thesis' own peaks; for
-    the benchmark's workloads, always.
+    For our workloads, only from its stand-in; on real data, only where it is
+    drawn from the stand-in of that data, over steps; for the benchmark's
+    workloads, always.
     """
-    if workload in WORKLOADS:
-      return workload == self.workload.stand_in
     if workload in REAL_DATA:
-      is_same = REAL_DATA[workload] == self.workload.name
-      has_own_peaks = self.runs == ('diverging_switching',)
-      return is_same and self.x_axis == 'steps' and not has_own_peaks
-    return True
+      is_timed = self.x_axis == 'time'
+      return REAL_DATA[workload] == self.workload.stand_in and not is_timed
+    return workload not in WORKLOADS or workload == self.workload.stand_in
 
 
 _PEAKS = 'Peaks of about .00175, .00275 and .00075.'

@@ -37,9 +37,9 @@ def test_the_figures_of_the_thesis():
     ('molecules', {'fig3.1', 'fig3.8a'}),
     ('translation', {'fig3.7', 'fig3.9b'}),
     ('digits', set()),
-    # Real data: the thesis' own workload, its own peaks, and no seconds.
+    # Real data: where its stand-in is drawn, and no seconds.
     ('ogbg_tox21', {'fig3.8a'}),
-    ('wmt_multi30k', {'fig3.9b'}),
+    ('wmt_multi30k', {'fig3.7', 'fig3.9b'}),
     # The benchmark's: any.
     ('ogbg', {'fig3.1', 'fig3.7', 'fig3.8a', 'fig3.9b'}),
     ('librispeech_conformer', {'fig3.1', 'fig3.7', 'fig3.8a', 'fig3.9b'}),
