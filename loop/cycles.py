@@ -64,6 +64,8 @@ class Position(NamedTuple):
 
   step: int = -1  # that of the last call
   due: int = -1  # the step before which to decide
+  taken: int = -1  # that of the last before_step
+  repeated: int = -2  # the last step of two calls of before_step
   has_begun: bool = False
   is_over: bool = False  # whether the end of the run has been an event
 
@@ -269,13 +271,17 @@ class Cycles:
     step, position = whole_step(step), self._position
     # Any other step means that the state may have been restored.
     is_next = step in (position.step, position.step + 1)
+    # A second call for a step may have another state: then each call reads its
+    # own, since this position is of one of them only.
+    repeated = step if step == position.taken else position.repeated
+    is_next &= step > repeated + 1
     # So do other types, and `_reading` refuses another precision.
     is_next &= types_of(getattr(state, 'params', None)) == self._types
     # And at step 0 the state may be of another run.
     if position.has_begun and is_next and 0 < step < position.due:
       if step == position.step:  # an evaluation may have reset the model
         check_alive({'params': getattr(state, 'params', None)})
-      self._position = position._replace(step=step)
+      self._position = position._replace(step=step, taken=step)
       return state, []
     if step == 0 < position.step:  # another run
       position = self._position = Position()
@@ -288,7 +294,9 @@ class Cycles:
       if self._guess:
         rows.append(event('warning', self._stage.start, reason=self._guess))
       outcome = outcome._replace(events=[*rows, *outcome.events])
-    self._position = self._position._replace(has_begun=True)
+    self._position = self._position._replace(
+      taken=step, repeated=repeated, has_begun=True
+    )
     due = max(outcome.due, step + 1)  # also when the run is over
     return self._handed_back(state, step, outcome._replace(due=due))
 
@@ -444,7 +452,7 @@ class Cycles:
     self._rate_factor = control.rate_factor
     before = self._position
     is_over = before.is_over or run_is_over
-    self._position = Position(step, due, before.has_begun, is_over)
+    self._position = before._replace(step=step, due=due, is_over=is_over)
     changes = dict(zip(self._fields, (params, opt_state, stats)))
     return with_contents(state, changes), [event_of(e, step) for e in events]
 

@@ -151,6 +151,50 @@ def test_the_last_model_is_not_reset():
   assert events[0].numbers['tau'] == 0.5
 
 
+@pytest.mark.parametrize('evaluated', [(), (0,), (1,), (0, 1)])
+def test_two_runs_side_by_side_are_each_decided_as_alone(evaluated):
+  """By one object, step by step; only the first is told that it begins."""
+
+  def run_of(numbers):
+    cycles = loops.make(SWITCHING)
+    step = loops.make_step(cycles)
+    states = {k: loops.start(cycles, seed=k) for k in numbers}
+    tapes = {k: [] for k in numbers}
+    for i in range(14):
+      for k in numbers:
+        states[k], events = cycles.before_step(i, states[k])
+        tapes[k] += events
+        states[k] = step(states[k], loops.inputs_of(i))
+      for k in set(numbers) & {*evaluated}:
+        if i + 1 in EVALUATIONS:
+          row = EVALUATIONS[i + 1]
+          states[k], events = cycles.after_evaluation(i + 1, *row, states[k])
+          tapes[k] += events
+    return states, tapes
+
+  states, tapes = run_of((0, 1))
+  for k in (0, 1):
+    alone, tape = run_of((k,))
+    assert repr(tapes[k]) == repr(tape[k][k:])  # a NaN is not itself
+    assert 'reset' in [event.kind for event in tape[k]]
+    assert_same(states[k], alone[k])
+
+
+def test_a_step_asked_for_twice_waits_for_the_state_no_longer_than_that():
+  """Reading a state costs a wait: at the second call, and at the next step."""
+  cycles = loops.make()
+  state = loops.start(cycles)
+  step = loops.make_step(cycles)
+  with mock.patch.object(cycles, '_reading', wraps=cycles._reading) as reading:
+    counts = []
+    for i, is_taken in ((0, 1), (1, 0), (1, 1), (2, 1), (3, 1)):
+      before = reading.call_count
+      state, _ = cycles.before_step(i, state)
+      counts.append(reading.call_count - before)
+      state = step(state, loops.inputs_of(i)) if is_taken else state
+  assert counts == [1, 0, 1, 1, 0]
+
+
 def test_the_end_is_said_once():
   chain = dataclasses.replace(loops.CHAIN, repeat=False)
   cycles = loops.make(chain)
