@@ -342,11 +342,13 @@ class Twin:
   def warn(self, step):
     first, loss, metric, _ = self.first()
     is_late = first > 1 and first > self.horizon / 100
-    is_new = self.seen[-1] == self.first()
-    if is_new and is_late and not self.rising and math.isfinite(metric):
+    is_new = self.seen[-1] == self.first() and math.isfinite(metric)
+    sign = 1 if self.rising else -1
+    is_there = sign * (metric - self.target) >= 0
+    if is_new and (is_there or (is_late and not self.rising)):
       self.write(step, 'warning')
     if len(self.seen) == 3 and self.number == 1 and math.isfinite(metric):
-      sign, last = 1 if self.rising else -1, self.seen[-1]
+      last = self.seen[-1]
       is_better = any(sign * (row[2] - metric) > 0 for row in self.seen)
       if not is_better and last[2] != metric and last[1] < loss:
         shares = abs(last[2] - metric) / abs(metric), (loss - last[1]) / loss

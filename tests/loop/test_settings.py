@@ -209,6 +209,35 @@ WRONG = (
       ],
       id='beyond the target',
     ),
+    # In percent, where the target is a fraction.
+    pytest.param(
+      {'settings': SOFT_RESET, 'target': 0.99},
+      {8: 57.8, 16: 60.5},
+      [
+        (
+          8,
+          'the first metric, 57.8, is no worse than the target, 0.99: there is '
+          'no way to it that could be measured',
+        )
+      ],
+      id='in another unit',
+    ),
+    *(
+      pytest.param(
+        {'settings': SOFT_RESET, 'target': 0.6, 'rises': False},
+        {1: first, 8: 0.3},
+        [
+          (
+            1,
+            f'the first metric, {first:g}, is no worse than the target, 0.6: '
+            'there is no way to it that could be measured',
+          )
+        ]
+        * is_there,
+        id=f'{first:g} at first, of a target of .6 that falls',
+      )
+      for first, is_there in ((0.42, True), (0.6, True), (0.61, False))
+    ),
     pytest.param(
       {'rises': False},
       {8: 2.0, 16: 2.3, 24: 2.6, 32: 2.9},
