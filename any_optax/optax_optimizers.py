@@ -67,7 +67,11 @@ def build_of(
       for p in parameters.values()
       if p.default is p.empty and p.kind is not p.VAR_KEYWORD
     ]
-    by_name = 'learning_rate' in free and required[:1] != ['learning_rate']
+    by_name = 'learning_rate' in free and (
+      required[:1] != ['learning_rate']
+      # So is what comes after an argument that a partial has bound by name.
+      or parameters['learning_rate'].kind is inspect.Parameter.KEYWORD_ONLY
+    )
 
     def make(step: Step) -> Any:
       named: dict[str, Any] = {

@@ -58,7 +58,7 @@ def parameter_forms(
 def check_floats(
   name: str, params: Any, else_: str, but: Container[str] = frozenset()
 ) -> None:
-  """Raises ValueError for a parameter that a step would round, by its path.
+  """Raises ValueError for a parameter that is no real number, by its path.
 
   Args:
     name: of the argument with the parameters.
@@ -67,7 +67,8 @@ def check_floats(
     but: paths of parameters that are not trained.
   """
   for path, leaf in tree_flatten_with_path(params)[0]:
-    is_float = jnp.issubdtype(leaf.dtype, jnp.inexact)
     where, must_be = keystr(path), f'a float; if it is not trained, {else_}'
-    is_right = is_float or where in but
+    if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
+      must_be = 'real: train its real and imaginary parts'
+    is_right = jnp.issubdtype(leaf.dtype, jnp.floating) or where in but
     check(is_right, f'dtype of {name}{where}', str(leaf.dtype), must_be)

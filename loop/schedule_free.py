@@ -121,8 +121,8 @@ def schedule_free_muon(
 
   Raises:
     ValueError: for an argument that cannot work; in `init`, for parameters of
-      float16, for integers and what is no array, and where no learning_rate is
-      given and no parameter is a matrix.
+      float16, for complex ones, integers and what is no array, and where no
+      learning_rate is given and no parameter is a matrix.
 
   Sources: see `Averaged`, `Muon` and `SpectralPeak`.
   """
@@ -363,7 +363,7 @@ def _check_arguments(
     shape = learning_rate.shape
     check(shape == (), 'shape of learning_rate', shape, '(), as of a number')
   must_be = f'a rate; for the steps of the run num_steps={learning_rate}'
-  is_count = isinstance(learning_rate, int) and learning_rate > 1
+  is_count = isinstance(learning_rate, (int, np.integer)) and learning_rate > 1
   check(not is_count, 'learning_rate', learning_rate, must_be)
   is_number = learning_rate is not None and not callable(learning_rate)
   if is_number and not _is_traced(learning_rate):

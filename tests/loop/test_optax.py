@@ -367,8 +367,21 @@ def test_a_rate_of_its_own_is_refused(optimizer, said):
       ),
       0.001,
     ),
+    (
+      lambda *, learning_rate: optax.adamw(learning_rate, weight_decay=0.5),
+      0.5,
+    ),
+    (
+      functools.partial(
+        lambda decay, learning_rate: optax.adamw(
+          learning_rate, weight_decay=decay
+        ),
+        decay=0.5,
+      ),
+      0.5,
+    ),
   ],
-  ids=('adamw', 'by_name', 'bound', 'by_place', 'second'),
+  ids='adamw by_name bound by_place second by_name_alone partial'.split(),
 )
 def test_the_numbers_of_a_step_reach_the_optimizer(optimizer, decay):
   """One step with a gradient of zero leaves 1 - rate * decay."""

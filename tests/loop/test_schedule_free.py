@@ -177,7 +177,10 @@ EMA = Averaged(ScheduleFreeMuon().inner, one_minus_beta1=1.0)
     ({'optimizer': ScheduleFreeAdamW()}, r'must be a ScheduleFreeMuon\(…\)'),
     ({'optimizer': AdamW()}, r'must be a ScheduleFreeMuon\(…\)'),
     ({'optimizer': EMA}, 'one_minus_beta1=1.0: must be below 1'),
-    ({'learning_rate': 900}, 'must be a rate; for the steps .* num_steps=900'),
+    *(
+      ({'learning_rate': steps}, 'a rate; for the steps .* num_steps=900')
+      for steps in (900, np.int64(900))
+    ),
     ({'matrices': 3}, 'matrices=3: must be a function or None'),
     ({'loss_fn': 3}, 'loss_fn=3: must be a function or None'),
   ),
@@ -198,6 +201,11 @@ def test_wrong_arguments_are_refused(arguments, message):
       {'n': jnp.int32(7), 'w': jnp.ones((2, 3))},
       r"dtype of params\['n'\]='int32': must be a float; if it is not trained, "
       'leave it out, as by optax.masked',
+    ),
+    (
+      muon,
+      {'b': jnp.ones(3, complex), 'w': jnp.ones((2, 3))},
+      r"dtype of params\['b'\]='complex64': must be real: train its real and",
     ),
     (
       muon,
@@ -228,8 +236,8 @@ def test_wrong_arguments_are_refused(arguments, message):
     ),
   ),
   ids=(
-    *('no matrix', 'float16', 'integer', 'scalar', 'shapes', 'masked'),
-    *('loss_fn', 'matrices'),
+    *('no matrix', 'float16', 'integer', 'complex', 'scalar', 'shapes'),
+    *('masked', 'loss_fn', 'matrices'),
   ),
 )
 def test_init_refuses_what_it_cannot_train(make, params, message):
