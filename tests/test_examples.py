@@ -6,6 +6,7 @@ import re
 import sys
 
 import jax
+import numpy as np
 import optax
 import pytest
 
@@ -93,6 +94,21 @@ def test_muon_beside_adamw(name, needs, example, capsys, monkeypatch):
   best = max(still, adamw)
   expected = ours, still, adamw, ours, best
   assert numbers == [f'{accuracy:.3f}' for accuracy in expected]
+
+
+def test_muon_batch_norm(example, capsys):
+  """Statistics of the average's own, from batches that come in training mode."""
+  module = example('muon_batch_norm')
+  [(before, after)] = module.main(1, 100)
+  assert after != before
+  said = printed(capsys)
+  assert re.findall(r'\d\.\d{4}', said[-1]) == [f'{before:.4f}', f'{after:.4f}']
+  net, points = module.Net(), module.spirals(7)[0]
+  params, stats = net.init(jax.random.PRNGKey(0), points, True).values()
+  renewed = module.renewed(params, stats, 7, 1)
+  hidden = points @ np.asarray(params['Dense_0']['kernel'])  # its bias is 0
+  mean = renewed['BatchNorm_0']['mean']
+  np.testing.assert_allclose(mean, 0.1 * hidden.mean(axis=0), atol=1e-6)
 
 
 def test_flax_linen(example, capsys):
