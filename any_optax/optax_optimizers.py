@@ -69,7 +69,7 @@ def build_of(
     ]
     by_name = 'learning_rate' in free and (
       required[:1] != ['learning_rate']
-      # So is what comes after an argument that a partial has bound by name.
+      # As is one after an argument that functools.partial has bound by name.
       or parameters['learning_rate'].kind is inspect.Parameter.KEYWORD_ONLY
     )
 

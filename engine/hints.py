@@ -39,33 +39,30 @@ def hints(before: Control, control: Control, config: RunConfig) -> list[str]:
 def _beginning(
   before: Control, control: Control, config: RunConfig
 ) -> list[str]:
-  """Why the way to the target cannot be measured.
+  """Why the way to the target cannot be measured; [] if it can.
 
-  Where it is measured from its beginning, that is the first evaluation with a
-  finite metric. [] if that serves.
+  It begins at the first evaluation with a finite metric.
   """
   first, target, steps = control.first, config.target, control.planned_end
   reset, rule = config.settings.reset, config.settings.switching
   is_measured = reset.needs_target or rule.needs_target
   is_new = not math.isfinite(before.first.metric)
-  is_first = is_new and math.isfinite(first.metric)
-  if not (is_measured and is_first):
+  if not (is_measured and is_new and math.isfinite(first.metric)):
     return []
+  sentences = []
   if target.needs_first and not first.is_untrained(steps):
-    if before.last.step >= 0:
-      return [
-        f'no metric was finite before that after {first.step} of {steps} '
-        'steps: take one that is finite for an untrained model, where the way '
-        'to the target begins'
-      ]
-    return [
-      f'the first evaluation came after {first.step} of {steps} steps: '
+    sentences.append(
+      f'no metric was finite before that after {first.step} of {steps} '
+      'steps: take one that is finite for an untrained model, where the way '
+      'to the target begins'
+      if before.last.step >= 0
+      else f'the first evaluation came after {first.step} of {steps} steps: '
       'evaluate after the first step too, where the way to the target begins'
-    ]
+    )
   ahead = first.metric - target.value
   if (ahead if target.rises else -ahead) >= 0:
-    return [
+    sentences.append(
       f'the first metric, {first.metric:g}, is no worse than the target, '
-      f'{target.value:g}: there is no way to it that could be measured'
-    ]
-  return []
+      f'{target.value:g}: are both of one kind and in one unit?'
+    )
+  return sentences

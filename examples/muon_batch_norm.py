@@ -57,7 +57,9 @@ def train(seed: int, steps: int) -> tuple[float, float]:
   """The test loss with the statistics of the train step, and with renewed."""
   variables = Net().init(jax.random.PRNGKey(seed), jnp.zeros((2, 2)), True)
   params, batch_stats = variables['params'], variables['batch_stats']
-  traced = lambda p: scores(forward(p, batch_stats, TEST[0])[0], TEST[1])[0]
+  first = seed * 10_000
+  points, labels = spirals(first)
+  traced = lambda p: scores(forward(p, batch_stats, points)[0], labels)[0]
   tx = schedule_free_muon(num_steps=steps, loss_fn=traced)
 
   @jax.jit
@@ -70,7 +72,7 @@ def train(seed: int, steps: int) -> tuple[float, float]:
     updates, opt_state = tx.update(gradient, state.opt_state, state.params)
     return State(optax.apply_updates(state.params, updates), after, opt_state)
 
-  state, first = State(params, batch_stats, tx.init(params)), seed * 10_000
+  state = State(params, batch_stats, tx.init(params))
   for step in range(first, first + steps):
     state = train_step(state, *spirals(step))
   average = schedule_free_eval_params(state.opt_state, state.params)

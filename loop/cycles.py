@@ -64,8 +64,8 @@ class Position(NamedTuple):
 
   step: int = -1  # that of the last call
   due: int = -1  # the step before which to decide
-  taken: int = -1  # that of the last before_step
-  repeated: int = -2  # the last step of two calls of before_step
+  asked: int = -1  # the step of the last before_step
+  asked_twice: int = -2  # the last step that two of them in a row had
   has_begun: bool = False
   is_over: bool = False  # whether the end of the run has been an event
 
@@ -271,17 +271,18 @@ class Cycles:
     step, position = whole_step(step), self._position
     # Any other step means that the state may have been restored.
     is_next = step in (position.step, position.step + 1)
-    # A second call for a step may have another state: then each call reads its
-    # own, since this position is of one of them only.
-    repeated = step if step == position.taken else position.repeated
-    is_next &= step > repeated + 1
+    # A second call for a step may have the state of another run: then every
+    # call reads its state, since this position describes one of them only.
+    is_again = step == position.asked
+    asked_twice = step if is_again else min(position.asked_twice, step - 1)
+    is_next &= step > asked_twice + 1
     # So do other types, and `_reading` refuses another precision.
     is_next &= types_of(getattr(state, 'params', None)) == self._types
     # And at step 0 the state may be of another run.
     if position.has_begun and is_next and 0 < step < position.due:
       if step == position.step:  # an evaluation may have reset the model
         check_alive({'params': getattr(state, 'params', None)})
-      self._position = position._replace(step=step, taken=step)
+      self._position = position._replace(step=step, asked=step)
       return state, []
     if step == 0 < position.step:  # another run
       position = self._position = Position()
@@ -295,7 +296,7 @@ class Cycles:
         rows.append(event('warning', self._stage.start, reason=self._guess))
       outcome = outcome._replace(events=[*rows, *outcome.events])
     self._position = self._position._replace(
-      taken=step, repeated=repeated, has_begun=True
+      asked=step, asked_twice=asked_twice, has_begun=True
     )
     due = max(outcome.due, step + 1)  # also when the run is over
     return self._handed_back(state, step, outcome._replace(due=due))

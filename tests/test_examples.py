@@ -97,7 +97,7 @@ def test_muon_beside_adamw(name, needs, example, capsys, monkeypatch):
 
 
 def test_muon_batch_norm(example, capsys):
-  """Statistics of the average's own, from batches that come in training mode."""
+  """A batch is a tenth of the new statistics."""
   module = example('muon_batch_norm')
   [(before, after)] = module.main(1, 100)
   assert after != before

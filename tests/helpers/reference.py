@@ -345,8 +345,9 @@ class Twin:
     is_new = self.seen[-1] == self.first() and math.isfinite(metric)
     sign = 1 if self.rising else -1
     is_there = sign * (metric - self.target) >= 0
-    if is_new and (is_there or (is_late and not self.rising)):
-      self.write(step, 'warning')
+    for is_wrong in (is_late and not self.rising, is_there):
+      if is_new and is_wrong:
+        self.write(step, 'warning')
     if len(self.seen) == 3 and self.number == 1 and math.isfinite(metric):
       last = self.seen[-1]
       is_better = any(sign * (row[2] - metric) > 0 for row in self.seen)

@@ -152,8 +152,8 @@ def test_the_last_model_is_not_reset():
 
 
 @pytest.mark.parametrize('evaluated', [(), (0,), (1,), (0, 1)])
-def test_two_runs_side_by_side_are_each_decided_as_alone(evaluated):
-  """By one object, step by step; only the first is told that it begins."""
+def test_two_runs_in_lockstep_are_each_decided_as_alone(evaluated):
+  """In lockstep, by one object; only the first is told that it begins."""
 
   def run_of(numbers):
     cycles = loops.make(SWITCHING)
@@ -181,18 +181,21 @@ def test_two_runs_side_by_side_are_each_decided_as_alone(evaluated):
 
 
 def test_a_step_asked_for_twice_waits_for_the_state_no_longer_than_that():
-  """Reading a state costs a wait: at the second call, and at the next step."""
+  """Reading a state costs a wait: at the second call, and at the next step.
+
+  Not in a run that begins, or goes on, before that step.
+  """
   cycles = loops.make()
-  state = loops.start(cycles)
   step = loops.make_step(cycles)
+  states, counts = {0: loops.start(cycles)}, []
   with mock.patch.object(cycles, '_reading', wraps=cycles._reading) as reading:
-    counts = []
-    for i, is_taken in ((0, 1), (1, 0), (1, 1), (2, 1), (3, 1)):
+    for i in (0, 1, 1, 2, 3, 0, 1, 2, 2, 1, 2, 3):
       before = reading.call_count
-      state, _ = cycles.before_step(i, state)
+      copied = jax.tree_util.tree_map(jnp.copy, states[i])
+      state, _ = cycles.before_step(i, copied)
       counts.append(reading.call_count - before)
-      state = step(state, loops.inputs_of(i)) if is_taken else state
-  assert counts == [1, 0, 1, 1, 0]
+      states[i + 1] = step(state, loops.inputs_of(i))
+  assert counts == [1, 0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0]
 
 
 def test_the_end_is_said_once():

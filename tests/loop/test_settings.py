@@ -203,11 +203,24 @@ WRONG = (
       [
         (
           1,
-          'the first metric, -0.5, is no worse than the target, -1: there is '
-          'no way to it that could be measured',
+          'the first metric, -0.5, is no worse than the target, -1: are both '
+          'of one kind and in one unit?',
         )
       ],
       id='beyond the target',
+    ),
+    pytest.param(
+      {'settings': SOFT_RESET, 'target': 60.0, 'rises': False},
+      {8: 0.4, 16: 0.3},
+      [
+        (8, LATE),
+        (
+          8,
+          'the first metric, 0.4, is no worse than the target, 60: are both '
+          'of one kind and in one unit?',
+        ),
+      ],
+      id='late, and in another unit',
     ),
     # In percent, where the target is a fraction.
     pytest.param(
@@ -216,8 +229,8 @@ WRONG = (
       [
         (
           8,
-          'the first metric, 57.8, is no worse than the target, 0.99: there is '
-          'no way to it that could be measured',
+          'the first metric, 57.8, is no worse than the target, 0.99: are both '
+          'of one kind and in one unit?',
         )
       ],
       id='in another unit',
@@ -230,7 +243,7 @@ WRONG = (
           (
             1,
             f'the first metric, {first:g}, is no worse than the target, 0.6: '
-            'there is no way to it that could be measured',
+            'are both of one kind and in one unit?',
           )
         ]
         * is_there,
