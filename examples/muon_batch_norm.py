@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 @jax.jit
 def forward(params: Any, batch_stats: Any, points: Any) -> tuple[Any, Any]:
-  """The scores of a batch, and the statistics after it."""
+  """The logits of a batch, and the statistics after it."""
   variables = {'params': params, 'batch_stats': batch_stats}
   logits, after = Net().apply(variables, points, True, mutable=['batch_stats'])
   return logits, after['batch_stats']
