@@ -218,6 +218,20 @@ def test_a_model_that_looks_at_its_values_has_no_trace(key):
   assert vars(model) == before
 
 
+@pytest.mark.parametrize('error', (AssertionError, KeyError, OverflowError))
+def test_whatever_a_model_raises_while_it_is_traced_loses_no_run(key, error):
+  model = Model()
+
+  def init_model_fn(rng):
+    model.was_traced = isinstance(rng, jax.core.Tracer)
+    raise error('unforeseen')
+
+  model.init_model_fn = init_model_fn
+  before = dict(vars(model))
+  assert traced_forms(model, key) is None
+  assert vars(model) == before
+
+
 @pytest.mark.parametrize('name', workloads.WORKLOADS)
 def test_both_generations_of_a_stand_in_have_the_same_forms(name, key):
   both = []
