@@ -70,7 +70,9 @@ class Rms(Checked):
 
     v <- b2 v + (1 - b2) g^2        direction = g / (sqrt(v / (1 - b2^t)) + eps)
 
-  t counts the steps at a rate above 0; at a rate of 0 neither t nor v moves.
+  t counts the steps at a rate above 0; at a rate of 0 neither t nor v moves. An
+  entry of g whose square is not finite counts as 0 and leaves its v as it is:
+  otherwise a single NaN would never leave v.
 
   Source: as `optax.scale_by_rms` with bias_correction, which optax 0.1.5 lacks.
   """
@@ -89,15 +91,19 @@ class Rms(Checked):
     def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
       del params
       count = state.count + step.moves
-      nu = averaged(state.nu, tree_map(jnp.square, grads), self.beta2)
+      squares = tree_map(jnp.square, grads)
+      known = tree_map(jnp.isfinite, squares)
+      nu = averaged(state.nu, squares, self.beta2)
+      nu = tree_map(jnp.where, known, nu, state.nu)
       nu = held(step.moves, nu, state.nu)
       # At a rate of 0 before the first step that moves, count is 0.
       steps = jnp.maximum(count, 1)
 
-      def scaled(g: jax.Array, v: jax.Array) -> jax.Array:
-        return g / (jnp.sqrt(v / (1 - self.beta2**steps)) + self.eps)
+      def scaled(g: jax.Array, v: jax.Array, known: jax.Array) -> jax.Array:
+        root = jnp.sqrt(v / (1 - self.beta2**steps))
+        return jnp.where(known, g, 0) / (root + self.eps)
 
-      return tree_map(scaled, grads, nu), RmsState(count, nu)
+      return tree_map(scaled, grads, nu, known), RmsState(count, nu)
 
     return optax.GradientTransformation(init, update)
 
