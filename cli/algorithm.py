@@ -68,6 +68,10 @@ _ROWS = (
     f'.6: .98, .95: 1.53; {_MUON}',
   ),
   _Row(
+    *('Muon', 'growth_start', 'steps from which on the momentum grows'),
+    f'beside 450 and no growth: {_PEAKS}',
+  ),
+  _Row(
     *('Muon', 'coherence', 'power of the coherence in a step of a matrix'),
     f'beside 0: {_PEAKS}',
   ),

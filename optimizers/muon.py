@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -54,6 +55,7 @@ class Muon(Checked, Optimizer):
                 mu m + (1 - mu) g = U S V^T
                 c = (|m| / n)^coherence
                 step = -rate c (max(1, sqrt(out / in)) U V^T + decay W)
+                1 - mu = (1 - momentum) sqrt(min(1, growth_start / t))
     the rest    step = -rest_share rate (direction + decay W)
                 decay = min(1 / rate, weight_decay (rate / size)^decay_lr_power)
 
@@ -72,6 +74,12 @@ class Muon(Checked, Optimizer):
   shorter, and its weight decay is smaller by the same factor. So is a step of
   Adam, whose mean gradient is divided by the gradients' size.
 
+  t counts the steps at a rate above 0; a soft reset keeps it. The mean is over
+  some 1 / (1 - mu) gradients. From growth_start on this number grows as the
+  root of t, as a peak by `SpectralPeak` falls with the root of a run's steps:
+  the weights come about as far within one mean in runs of all lengths. The
+  longer the mean, the shorter a step on noise.
+
   The size is that of the matrices as the run begins; see `spectral_size`. The
   rate is a share of it. It is 1 where no matrix tells it. Under random steps
   the square of a weight grows by the square of a step, rate^2. A weight decay
@@ -88,10 +96,11 @@ class Muon(Checked, Optimizer):
   networks". The published form has a coherence of 0. The step in proportion to
   the coherence is ours, after McCandlish et al. 2018, "An empirical model of
   large-batch training", where the best step shrinks with the share of noise in
-  the gradient.
+  the gradient. The momentum that grows is ours.
   """
 
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
+  growth_start: Positive | None = None  # steps; None: the momentum stays
   coherence: NonNegative = 0.0  # power of the coherence in the step
   weight_decay: NonNegative = 0.02  # times rate (rate / size)^decay_lr_power
   decay_lr_power: NonNegative = 0.0  # power of rate / size in the decay
@@ -109,6 +118,14 @@ class Muon(Checked, Optimizer):
   def roles(self, params: Any) -> RoleOf:
     return roles_by_field(('trace', 'norms', *self.rest.moments), ())
 
+  def momentum_of(self, count: jax.Array) -> ArrayLike:
+    """mu of a step: of the count-th, from 1, at a rate above 0; traced."""
+    if self.growth_start is None:
+      return self.momentum
+    steps = jnp.maximum(count, self.growth_start)
+    share = jnp.sqrt(jnp.float32(self.growth_start) / steps)
+    return 1 - (1 - self.momentum) * share
+
   def build(self, step: Step) -> optax.GradientTransformation:
     decay: ArrayLike = 0.0  # and not 0 times a share that is infinite
     if self.weight_decay:
@@ -116,7 +133,7 @@ class Muon(Checked, Optimizer):
       decay = self.weight_decay * share**self.decay_lr_power
     most = 1.0 / jnp.where(step.moves, step.rate, 1.0)
     decay = jnp.minimum(decay, most)
-    matrices = _orthogonal(self.momentum, self.coherence, step, decay)
+    matrices = _orthogonal(self.momentum_of, self.coherence, step, decay)
     rest = self.rest.direction(step)
     parts = {
       'matrix': descent(matrices, step, weight_decay=0.0),
@@ -137,6 +154,7 @@ class Muon(Checked, Optimizer):
 class MatrixState(NamedTuple):
   """What is kept of the gradients of the matrices."""
 
+  count: Any  # shape=(), dtype=int32; steps at a rate above 0
   trace: Any  # m, the mean of the gradients
   # n, the mean of their norms; shape=(matrices of the model,). () with a
   # coherence of 0, which does not ask.
@@ -144,11 +162,14 @@ class MatrixState(NamedTuple):
 
 
 def _orthogonal(
-  mu: float, power: float, step: Step, decay: ArrayLike
+  momentum_of: Callable[[jax.Array], ArrayLike],
+  power: float,
+  step: Step,
+  decay: ArrayLike,
 ) -> optax.GradientTransformation:
   """c (max(1, sqrt(out / in)) U V^T + decay W), where c = (|m| / n)^power.
 
-  It is given the matrices alone. At a rate of 0 m and n do not move. A gradient
+  It is given the matrices alone. At a rate of 0 nothing moves. A gradient
   that is not finite counts as m: otherwise a single NaN would never leave the
   momentum.
   """
@@ -163,13 +184,15 @@ def _orthogonal(
     # Not _norms, whose zeros XLA would add up while it compiles.
     count = sum(_counts(leaves, forms_of(leaves)))
     norms = jnp.zeros(count, jnp.result_type(*leaves, 0.0)) if power else ()
-    return MatrixState(trace, norms)
+    return MatrixState(jnp.int32(0), trace, norms)
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
     must_be = 'the parameters, which the weight decay needs'
     check(params is not None, 'params', params, must_be)
     leaves, structure = tree_flatten(grads)
     forms = forms_of(leaves)
+    count = state.count + step.moves
+    mu = momentum_of(count)
     usable = lambda g, m: jnp.where(jnp.all(jnp.isfinite(g)), g, m)
     grads = tree_map(usable, grads, state.trace)
     trace = averaged(state.trace, grads, mu)
@@ -190,7 +213,7 @@ def _orthogonal(
         _times(c**power, matrix, form)
         for c, matrix, form in zip(coherences, steps, forms)
       ]
-    new = held(step.moves, MatrixState(trace, norms), state)
+    new = held(step.moves, MatrixState(count, trace, norms), state)
     return tree_unflatten(structure, steps), new
 
   return optax.GradientTransformation(init, update)

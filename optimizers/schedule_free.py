@@ -45,6 +45,7 @@ def ScheduleFreeMuon(
   rest_share: float = 0.2,
   coherence: float = 1.0,
   decay_lr_power: float = 1.0,
+  growth_start: float | None = 300.0,
 ) -> Averaged:
   """Muon inside Schedule-Free's average; Adam without a first moment elsewhere.
 
@@ -53,7 +54,7 @@ def ScheduleFreeMuon(
   Args:
     one_minus_beta1, r, weight_lr_power: see `Averaged`.
     beta2, eps: see `Rms`.
-    momentum, coherence, grad_clip: see `Muon`.
+    momentum, growth_start, coherence, grad_clip: see `Muon`.
     weight_decay, decay_lr_power: see `Muon`. A step shrinks the weights by
       weight_decay rate^2 / size; with a decay_lr_power of 0, as in AdamW, by
       weight_decay times the rate.
@@ -64,6 +65,7 @@ def ScheduleFreeMuon(
   rest = Rms(beta2, eps)
   inner = Muon(
     momentum=momentum,
+    growth_start=growth_start,
     coherence=coherence,
     weight_decay=weight_decay,
     decay_lr_power=decay_lr_power,

@@ -146,6 +146,6 @@ def held(moves: jax.Array, new: Any, old: Any) -> Any:
   return tree_map(choose, new, old)
 
 
-def averaged(average: Any, new: Any, keep: float) -> Any:
+def averaged(average: Any, new: Any, keep: ArrayLike) -> Any:
   """keep * average + (1 - keep) * new, leaf by leaf."""
   return tree_map(lambda a, x: keep * a + (1 - keep) * x, average, new)

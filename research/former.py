@@ -16,7 +16,11 @@ from ..schedule_params import MUON, ScheduleParams
 BEFORE_THE_LAW: ScheduleParams = dataclasses.replace(
   replaced_at(MUON, 'cycles.peak', 0.08),
   optimizer=ScheduleFreeMuon(
-    coherence=0.0, weight_decay=0.02, decay_lr_power=0.0, rest_share=0.3
+    coherence=0.0,
+    weight_decay=0.02,
+    decay_lr_power=0.0,
+    rest_share=0.3,
+    growth_start=None,
   ),
   relative_peak=SpectralPeak(share=0.08, whole=1500.0),
   switching=Progress(window=0.06),

@@ -85,6 +85,7 @@ REFUSED = (
     )
   ),
   (Muon, 'momentum', (-0.1, 1.0, NAN), SHARE),
+  (Muon, 'growth_start', (0.0, -1.0, INF, 'm'), POSITIVE),
   (Muon, 'coherence', (-0.1, INF, '1'), NOT_NEGATIVE),
   (Muon, 'decay_lr_power', (-0.1, INF, '1'), NOT_NEGATIVE),
   (Muon, 'rest', ('adam', Rms, AdamW(), SoftReset()), DIRECTION),
@@ -295,6 +296,7 @@ CHANGES = (
   (weights, MUON_FREE, 'optimizer.inner.rest', {'beta2': 0.5, 'eps': 0.5}),
   (matrix, MUON_FREE, 'optimizer.inner', {'weight_decay': 0.9}),
   (matrix, MUON_FREE, 'optimizer.inner', {'coherence': 0.5}),
+  (matrix, MUON_FREE, 'optimizer.inner', {'growth_start': 1.0}),
   (matrix, MUON_FREE, 'optimizer.inner', {'decay_lr_power': 0.5}),
   (matrix, MUON_FREE, 'optimizer.inner', {'grad_clip': 1.0, 'momentum': 0.5}),
   (trained, PARAMS, None, {'label_smoothing': 0.5}),

@@ -233,12 +233,15 @@ def muon(starts, grads, rates, h, sides, size=1.0):
     (y, x) after each step, each a list of arrays.
   """
   x = [np.asarray(start, np.float64) for start in starts]
-  z, y, b1, b2, mu = x, x, 1 - h.one_minus_beta1, h.beta2, h.momentum
+  z, y, b1, b2 = x, x, 1 - h.one_minus_beta1, h.beta2
   m, n, v = [0.0] * len(x), [0.0] * len(x), [0.0] * len(x)
   t, total, history = 0, 0.0, []
   for gs, rate in zip(grads, rates):
     if rate > 0:
       t += 1
+      mu = h.momentum
+      if h.growth_start and t > h.growth_start:
+        mu = 1 - (1 - mu) * math.sqrt(h.growth_start / t)
       total += t**h.r * rate**h.weight_lr_power
       c = t**h.r * rate**h.weight_lr_power / total
       z = list(z)

@@ -15,7 +15,7 @@ from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.clock import anchored_clock, packed
 from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.core.schedules import Cycle
-from reset_cycles.optimizers.adamw import Adam, AdamW
+from reset_cycles.optimizers.adamw import Adam, AdamW, Rms
 from reset_cycles.optimizers.average import Averaged
 from reset_cycles.optimizers.clocked import clocked
 from reset_cycles.optimizers.muon import Muon
@@ -98,6 +98,8 @@ def planned(steps=STEPS, **fields):
     ({'coherence': 0.5, 'decay_lr_power': 0.5}, 0.25),
     # From a rate of .029 on a step would take more than a whole weight away.
     ({'weight_decay': 30.0}, 0.025),
+    # From step 8 on the momentum grows, to .93.
+    ({'growth_start': 7.5}, 0.25),
   ),
 )
 def test_muon_agrees_with_its_twin(changes, size):
@@ -121,12 +123,12 @@ def test_muon_agrees_with_its_twin(changes, size):
   point = optimizer.gradient_point(state.inner, params)
   for found, expected in zip(point.values(), twin[-1][0]):
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
-  # z and one moment for each number of the model, two counts and a sum; with a
-  # coherence the mean norm of each of the two matrices.
+  # z and one moment for each number of the model, three counts and a sum; with
+  # a coherence the mean norm of each of the two matrices.
   inner = state.inner
   sizes = [np.size(leaf) for leaf in jax.tree_util.tree_leaves(inner)]
   norms = 2 * (optimizer.inner.coherence > 0)
-  assert sum(sizes) == 3 + norms + 2 * sum(start.size for start in starts)
+  assert sum(sizes) == 4 + norms + 2 * sum(start.size for start in starts)
 
 
 def test_weights_are_held_at_the_root_of_their_first_size():
@@ -267,6 +269,29 @@ def test_the_coherence_of_noise():
   np.testing.assert_allclose(np.mean(ratios[20:]), 1 / 3, rtol=0.01)
 
 
+def test_the_momentum_grows_with_the_root_of_the_steps():
+  """By hand, of 1/2 up to two steps: 3/4 in step 8, where 1 - mu has halved.
+
+  Gradients of 1 after a zero: m is 1 less the product of all mu since.
+  """
+  form = (matrix((0,), (1,)),)
+  optimizer = Muon(momentum=0.5, growth_start=2.0)
+  params = jnp.ones((1, 1))
+  state = optimizer.build(Step(0.5, forms=form)).init(params)
+  means = []
+  for rate in (0.5, 0.5, 0.0, 0.0, *(0.5,) * 6):
+    tx = optimizer.build(Step(rate, forms=form))
+    state = tx.update(jnp.ones((1, 1)), state, params)[1]
+    means.append(
+      float(state[1].inner_states['matrix'].inner_state[1].trace[0, 0])
+    )
+  # Steps at a rate of 0 do not count.
+  decays = [0.5, 0.5, 1.0, 1.0]
+  decays += [1 - 0.5 * math.sqrt(2 / t) for t in range(3, 9)]
+  assert decays[-1] == 0.75
+  np.testing.assert_allclose(means, 1 - np.cumprod(decays), rtol=1e-6)
+
+
 def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
   """At rest_share of the rate; c does not depend on a factor on all rates."""
   same = {'one_minus_beta1': 0.2, 'r': 1.0, 'beta2': 0.9, 'weight_decay': 0.1}
@@ -322,6 +347,22 @@ def test_a_run_on_eight_devices(generation, compilations):
     for copy in copies:
       np.testing.assert_array_equal(copy, copies[0])
     assert np.isfinite(copies[0]).all()
+
+
+@pytest.mark.parametrize('bad', (np.nan, -np.inf, 1e30))
+def test_of_what_is_no_matrix_a_bad_entry_is_left_out(bad):
+  """By hand, beta2 of 1/2: v is 1/2, as it was, and 3/4 after a further 1.
+
+  The square of 1e30 is not finite.
+  """
+  tx = Rms(beta2=0.5, eps=1e-12).direction(Step(0.5))
+  state, found = tx.init(jnp.zeros(2)), []
+  for entry, other in ((1.0, 1.0), (bad, 2.0), (1.0, 1.0)):
+    direction, state = tx.update(jnp.float32([entry, other]), state)
+    found.append(direction)
+  # v / (1 - 1 / 2^t): 1, 1; 2/3, 3; 6/7, 13/7.
+  expected = [[1, 1], [0, 2 / 3**0.5], [(7 / 6) ** 0.5, (7 / 13) ** 0.5]]
+  np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize('bad', (np.nan, np.inf, 0.0))

@@ -23,6 +23,7 @@ def test_schedule_free_adamw_is_an_average_of_adam_without_a_first_moment():
 def test_schedule_free_muon_is_an_average_of_muon():
   inner = Muon(
     momentum=0.875,
+    growth_start=9.0,
     coherence=0.75,
     weight_decay=0.25,
     decay_lr_power=0.5,
@@ -30,6 +31,11 @@ def test_schedule_free_muon_is_an_average_of_muon():
     rest_share=0.625,
     grad_clip=2.0,
   )
-  own = {'momentum': 0.875, 'rest_share': 0.625, 'coherence': 0.75}
+  own = {
+    'momentum': 0.875,
+    'growth_start': 9.0,
+    'rest_share': 0.625,
+    'coherence': 0.75,
+  }
   found = ScheduleFreeMuon(**NUMBERS, **own, decay_lr_power=0.5)
   assert found == Averaged(inner, **AVERAGE, keep=1.0)
