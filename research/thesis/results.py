@@ -90,7 +90,7 @@ _OUTCOMES = (
   'Hold on every workload that has such cycles:',
   'Hold on some workloads only:',
   'Undecided:',
-  'Do not hold:',
+  'Hold nowhere, and fail on a workload or more:',
 )
 
 
@@ -100,7 +100,7 @@ def _outcome(findings: Sequence[Finding]) -> str:
   every, some, undecided, never = _OUTCOMES
   if 'holds' in verdicts:
     return every if verdicts == {'holds'} else some
-  return never if verdicts == {'does not hold'} else undecided
+  return never if 'does not hold' in verdicts else undecided
 
 
 def _outcomes(
