@@ -69,7 +69,7 @@ _ROWS = (
   ),
   _Row(
     *('Muon', 'growth_start', 'steps from which on the momentum grows'),
-    f'beside 450 and no growth: {_PEAKS}',
+    f'beside 300 and no growth: {_PEAKS}',
   ),
   _Row(
     *('Muon', 'coherence', 'power of the coherence in a step of a matrix'),

@@ -45,7 +45,7 @@ def ScheduleFreeMuon(
   rest_share: float = 0.2,
   coherence: float = 1.0,
   decay_lr_power: float = 1.0,
-  growth_start: float | None = 300.0,
+  growth_start: float | None = 1000.0,
 ) -> Averaged:
   """Muon inside Schedule-Free's average; Adam without a first moment elsewhere.
 
