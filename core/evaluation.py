@@ -28,6 +28,10 @@ class Target(NamedTuple):
     """Whether the way is measured from the run's first evaluation."""
     return not (self.rises and self.value > 0)
 
+  def is_reached(self, metric: float) -> bool:
+    """Whether a metric is at the target or beyond it; a NaN never is."""
+    return metric >= self.value if self.rises else metric <= self.value
+
   def remaining(self, metric: float, first: float, scale: str = 'log') -> float:
     """The remaining share of the way from an untrained model to the target.
 

@@ -249,12 +249,15 @@ def _may_abandon(
 ) -> bool:
   """Whether the settings let a reason of the rule end the cycle."""
   settings = config.settings
+  judges_chain = settings.switching.judges_chain
   # A rule that judges the chain may also speak when a cycle's steps are over.
-  is_heard = settings.switching.judges_chain or step < control.end
+  is_heard = judges_chain or step < control.end
+  # What such a rule expects is the target.
+  is_done = judges_chain and config.target.is_reached(control.best.metric)
   # The model that a run ends with comes from at least half of the run's steps,
   # so that a rule cannot discard one chain after another.
   is_late = control.planned_end - step < step - control.stage_start
-  is_worth_it = has_diverged or not (config.is_timed and is_late)
+  is_worth_it = has_diverged or not (is_done or (config.is_timed and is_late))
   return settings.early_switching and is_heard and is_worth_it
 
 

@@ -59,8 +59,7 @@ def _beginning(
       else f'the first evaluation came after {first.step} of {steps} steps: '
       'evaluate after the first step too, where the way to the target begins'
     )
-  ahead = first.metric - target.value
-  if (ahead if target.rises else -ahead) >= 0:
+  if target.is_reached(first.metric):
     sentences.append(
       f'the first metric, {first.metric:g}, is no worse than the target, '
       f'{target.value:g}: are both of one kind and in one unit?'

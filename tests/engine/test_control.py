@@ -177,11 +177,15 @@ ANEW = 'the chain begins anew'
 REGULAR = tuple(range(1, 200, 10))
 
 
-def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
-  """A run of 2 * hint steps, evaluated before these; some have bad losses."""
+def timed(lengths, seen, hint=60, losses=(), metrics=(), until=260, **changes):
+  """A run of 2 * hint steps, evaluated before these.
+
+  Some have other losses than 1, and other metrics than .1; the target is 1.
+  """
   changes = {'horizon': Still(), 'early_switching': False, **changes}
   params = make_params(lengths=lengths, **changes)
-  rows = [(step, dict(losses).get(step, 1.0), 0.1) for step in seen]
+  losses, metrics = dict(losses), dict(metrics)
+  rows = [(n, losses.get(n, 1.0), metrics.get(n, 0.1)) for n in seen]
   return replay(params, hint, rows, until=until)
 
 
@@ -374,6 +378,20 @@ def test_the_event_names_which_of_the_rules_abandons_and_its_numbers():
     *((step, 0, 0) for step in seen[:-1]),
     (41, 1, 1),
   ]
+
+
+@pytest.mark.parametrize('best', (0.9999, 1.0, 1.5))
+def test_a_chain_that_has_been_at_the_target_is_not_abandoned(best):
+  """As above; but for a loss that is not finite."""
+  seen, rule = (1, 11, 21, 31, 41, 51), ChainLossRule(lam=1.0)
+  for last in (9.0, math.nan):
+    losses = dict(zip(seen, (8.0, 9.0, 9.0, 9.0, 9.0, last)))
+    given = {'losses': losses, 'metrics': {21: best}, 'switching': rule}
+    events, *_ = judged((1.0,), seen, until=52, **given)
+    expected = [(51, 'loss is not finite')] if math.isnan(last) else []
+    if best < 1:
+      expected = [(41, 'minimum out of reach')]
+    assert of(events, 'abandon', 'reason')[:1] == expected
 
 
 class Undeclared(NotFinite):
