@@ -32,9 +32,11 @@ _TRIED = ('what', 'task', 'steps', 'seed', 'untrained', 'loss')
 _SOME = (
   ('noisy_labels', 1500),
   ('noisy_labels', 6000),
+  ('noisy_labels', 24000),
   ('markov_chain', 1500),
   ('markov_chain', 6000),
   ('clicks', 1500),
+  ('clicks', 6000),
   ('images', 300),
 )
 

@@ -219,8 +219,8 @@ def test_what_was_tried_by_hand(tmp_path):
   row = ['rest 1', 'images', 300, 0, '3', '1.5004']
   run_logs.append(tried, names, [row])
   assert tables.tried(tried, log).splitlines()[2:] == [
-    '| the law | 1.250 |  |  |  |  | 1.250 |',
-    '| rest 1 |  |  |  |  |  | 1.500 |',
+    '| the law | 1.250 |  |  |  |  |  |  | 1.250 |',
+    '| rest 1 |  |  |  |  |  |  |  | 1.500 |',
   ]
 
 
