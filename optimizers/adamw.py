@@ -72,7 +72,7 @@ class Rms(Checked):
 
   t counts the steps at a rate above 0; at a rate of 0 neither t nor v moves. An
   entry of g whose square is not finite counts as 0 and leaves its v as it is:
-  otherwise a single NaN would never leave v.
+  otherwise a single NaN would never leave v. t counts such a step.
 
   Source: as `optax.scale_by_rms` with bias_correction, which optax 0.1.5 lacks.
   """

@@ -39,6 +39,8 @@ from .step import (
   held,
 )
 
+_Steps = Annotated[float, '[1, inf)']
+
 
 def _check_direction(name: str, value: object) -> None:
   """Raises ValueError unless the value has a direction, and no rate."""
@@ -69,16 +71,17 @@ class Muon(Checked, Optimizer):
 
   |m| / n is the norm of a matrix's mean gradient over the mean norm of its
   gradients. It is 1 where all gradients agree. Where they are noise alone, it
-  is sqrt((1 - mu) / (1 + mu)), or 1/3 with the default momentum. U V^T is as
+  is sqrt((1 - mu) / (1 + mu)), or 1/3 with a mu of .8. U V^T is as
   long for noise as for a signal. With a coherence of 1 a step on noise is
   shorter, and its weight decay is smaller by the same factor. So is a step of
   Adam, whose mean gradient is divided by the gradients' size.
 
-  t counts the steps at a rate above 0; a soft reset keeps it. The mean is over
-  some 1 / (1 - mu) gradients. From growth_start on this number grows as the
-  root of t, as a peak by `SpectralPeak` falls with the root of a run's steps:
-  the weights come about as far within one mean in runs of all lengths. The
-  longer the mean, the shorter a step on noise.
+  t counts the steps at a rate above 0. A soft reset keeps it, and so does a new
+  stage of a loop: a short stage after a long one has a long mean. The mean is
+  over some 1 / (1 - mu) gradients. From growth_start on this number grows as
+  the root of t, as a peak by `SpectralPeak` falls with the root of a run's
+  steps: the weights come about as far within one mean in runs of all lengths.
+  The longer the mean, the shorter a step on noise.
 
   The size is that of the matrices as the run begins; see `spectral_size`. The
   rate is a share of it. It is 1 where no matrix tells it. Under random steps
@@ -100,7 +103,7 @@ class Muon(Checked, Optimizer):
   """
 
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
-  growth_start: Positive | None = None  # steps; None: the momentum stays
+  growth_start: _Steps | None = None  # steps; None: the momentum stays
   coherence: NonNegative = 0.0  # power of the coherence in the step
   weight_decay: NonNegative = 0.02  # times rate (rate / size)^decay_lr_power
   decay_lr_power: NonNegative = 0.0  # power of rate / size in the decay
@@ -122,9 +125,8 @@ class Muon(Checked, Optimizer):
     """mu of a step: of the count-th, from 1, at a rate above 0; traced."""
     if self.growth_start is None:
       return self.momentum
-    steps = jnp.maximum(count, self.growth_start)
-    share = jnp.sqrt(jnp.float32(self.growth_start) / steps)
-    return 1 - (1 - self.momentum) * share
+    passed = float(self.growth_start) / jnp.maximum(count, 1)
+    return 1 - (1 - self.momentum) * jnp.sqrt(jnp.minimum(1.0, passed))
 
   def build(self, step: Step) -> optax.GradientTransformation:
     decay: ArrayLike = 0.0  # and not 0 times a share that is infinite

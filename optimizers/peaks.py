@@ -87,7 +87,7 @@ class SpectralPeak(Checked, Peak):
   a convex bound does, D / (G sqrt(steps)): with the defaults, .0062 where a
   plan of 200,000 steps ends. So the first cycles of a chain, which end early,
   step further than the last. Where gradients are noise alone, a matrix steps by
-  a third of that; see `Muon`.
+  a third of that, and by less later in a long run; see `Muon`.
 
   Source: as for `RelativePeak`; a step's spectral norm beside the weights'
   spectral norm, Yang et al. 2023, "A spectral condition for feature learning";

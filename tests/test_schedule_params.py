@@ -85,7 +85,7 @@ REFUSED = (
     )
   ),
   (Muon, 'momentum', (-0.1, 1.0, NAN), SHARE),
-  (Muon, 'growth_start', (0.0, -1.0, INF, 'm'), POSITIVE),
+  (Muon, 'growth_start', (0.0, -1.0, INF, 'm'), 'a number in [1, inf)'),
   (Muon, 'coherence', (-0.1, INF, '1'), NOT_NEGATIVE),
   (Muon, 'decay_lr_power', (-0.1, INF, '1'), NOT_NEGATIVE),
   (Muon, 'rest', ('adam', Rms, AdamW(), SoftReset()), DIRECTION),
