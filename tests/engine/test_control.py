@@ -381,8 +381,8 @@ def test_the_event_names_which_of_the_rules_abandons_and_its_numbers():
 
 
 @pytest.mark.parametrize('best', (0.9999, 1.0, 1.5))
-def test_a_chain_that_has_been_at_the_target_is_not_abandoned(best):
-  """As above; but for a loss that is not finite."""
+def test_a_run_that_has_been_at_the_target_abandons_no_finite_chain(best):
+  """As above; nor does its next chain, after a loss that is not finite."""
   seen, rule = (1, 11, 21, 31, 41, 51), ChainLossRule(lam=1.0)
   for last in (9.0, math.nan):
     losses = dict(zip(seen, (8.0, 9.0, 9.0, 9.0, 9.0, last)))
@@ -392,6 +392,12 @@ def test_a_chain_that_has_been_at_the_target_is_not_abandoned(best):
     if best < 1:
       expected = [(41, 'minimum out of reach')]
     assert of(events, 'abandon', 'reason')[:1] == expected
+  seen = range(1, 62, 5)
+  losses = dict.fromkeys(seen, 9.0) | {1: 8.0, 6: 7.0, 11: math.nan}
+  given = {'losses': losses, 'metrics': {6: best}, 'switching': rule}
+  events, *_ = judged((1.0,), seen, until=62, **given)
+  expected = [(11, 'loss is not finite'), (41, 'minimum out of reach')]
+  assert of(events, 'abandon', 'reason') == expected[: 1 + (best < 1)]
 
 
 class Undeclared(NotFinite):
