@@ -114,6 +114,16 @@ def share_passed(words: Any) -> jax.Array:
   return _nominal_of(clock) / jnp.float32(clock.steps)
 
 
+def steps_taken(words: Any, cycles: Sequence[PlannedCycle]) -> jax.Array:
+  """The nominal steps of the chain before the step that a clock counts.
+
+  A chain begun anew and a new stage count from 0. float32, of shape ().
+  """
+  clock = unpacked(words)
+  starts = np.cumsum([0, *(cycle.steps for cycle in cycles[:-1])])
+  return jnp.asarray(starts, jnp.float32)[clock.setting] + _nominal_of(clock)
+
+
 def weight_decay(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
   """The factor on the weight decay of the step that a clock counts.
 

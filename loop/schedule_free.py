@@ -181,7 +181,12 @@ def schedule_free_muon(
     if callable(rate):
       rate = rate(state.count)
     forms = tuple(answer.form for answer in forms_of(params))
-    step = Step(jnp.asarray(rate, jnp.float32), forms=forms, size=state.size)
+    step = Step(
+      jnp.asarray(rate, jnp.float32),
+      taken=state.count,
+      forms=forms,
+      size=state.size,
+    )
     before = AveragedState(
       state.base_optimizer_state, state.step_count, state.weight_sum, state.z
     )

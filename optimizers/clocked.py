@@ -15,7 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..core.clock import learning_rate, share_passed, unpacked, weight_decay
+from ..core.clock import (
+  learning_rate,
+  share_passed,
+  steps_taken,
+  unpacked,
+  weight_decay,
+)
 from ..core.schedules import PlannedCycle
 from .step import Step
 
@@ -67,6 +73,7 @@ def clocked(
       rate=rate_of(words),
       weight_decay=weight_decay(words, cycles),
       passed=share_passed(words),
+      taken=steps_taken(words, cycles),
       size=unpacked(words).size,
     )
     transformation = build(step)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -76,12 +75,12 @@ class Muon(Checked, Optimizer):
   shorter, and its weight decay is smaller by the same factor. So is a step of
   Adam, whose mean gradient is divided by the gradients' size.
 
-  t counts the steps at a rate above 0. A soft reset keeps it, and so does a new
-  stage of a loop: a short stage after a long one has a long mean. The mean is
-  over some 1 / (1 - mu) gradients. From growth_start on this number grows as
-  the root of t, as a peak by `SpectralPeak` falls with the root of a run's
-  steps: the weights come about as far within one mean in runs of all lengths.
-  The longer the mean, the shorter a step on noise.
+  t is the number of the step in its chain, by the plan, from 1: `Step.taken`
+  and one. A soft reset keeps it; a chain begun anew and a new stage begin it
+  anew. The mean is over some 1 / (1 - mu) gradients. From growth_start on this
+  number grows as the root of t, as a peak by `SpectralPeak` falls with the root
+  of a run's steps: the weights come about as far within one mean in runs of all
+  lengths. The longer the mean, the shorter a step on noise.
 
   The size is that of the matrices as the run begins; see `spectral_size`. The
   rate is a share of it. It is 1 where no matrix tells it. Under random steps
@@ -121,12 +120,12 @@ class Muon(Checked, Optimizer):
   def roles(self, params: Any) -> RoleOf:
     return roles_by_field(('trace', 'norms', *self.rest.moments), ())
 
-  def momentum_of(self, count: jax.Array) -> ArrayLike:
-    """mu of a step: of the count-th, from 1, at a rate above 0; traced."""
+  def momentum_at(self, taken: ArrayLike) -> ArrayLike:
+    """mu of the step before which so many were taken; traced where it grows."""
     if self.growth_start is None:
       return self.momentum
-    passed = float(self.growth_start) / jnp.maximum(count, 1)
-    return 1 - (1 - self.momentum) * jnp.sqrt(jnp.minimum(1.0, passed))
+    share = float(self.growth_start) / (jnp.asarray(taken, jnp.float32) + 1)
+    return 1 - (1 - self.momentum) * jnp.sqrt(jnp.minimum(1.0, share))
 
   def build(self, step: Step) -> optax.GradientTransformation:
     decay: ArrayLike = 0.0  # and not 0 times a share that is infinite
@@ -135,7 +134,8 @@ class Muon(Checked, Optimizer):
       decay = self.weight_decay * share**self.decay_lr_power
     most = 1.0 / jnp.where(step.moves, step.rate, 1.0)
     decay = jnp.minimum(decay, most)
-    matrices = _orthogonal(self.momentum_of, self.coherence, step, decay)
+    mu = self.momentum_at(step.taken)
+    matrices = _orthogonal(mu, self.coherence, step, decay)
     rest = self.rest.direction(step)
     parts = {
       'matrix': descent(matrices, step, weight_decay=0.0),
@@ -156,7 +156,6 @@ class Muon(Checked, Optimizer):
 class MatrixState(NamedTuple):
   """What is kept of the gradients of the matrices."""
 
-  count: Any  # shape=(), dtype=int32; steps at a rate above 0
   trace: Any  # m, the mean of the gradients
   # n, the mean of their norms; shape=(matrices of the model,). () with a
   # coherence of 0, which does not ask.
@@ -164,14 +163,11 @@ class MatrixState(NamedTuple):
 
 
 def _orthogonal(
-  momentum_of: Callable[[jax.Array], ArrayLike],
-  power: float,
-  step: Step,
-  decay: ArrayLike,
+  mu: ArrayLike, power: float, step: Step, decay: ArrayLike
 ) -> optax.GradientTransformation:
   """c (max(1, sqrt(out / in)) U V^T + decay W), where c = (|m| / n)^power.
 
-  It is given the matrices alone. At a rate of 0 nothing moves. A gradient
+  It is given the matrices alone. At a rate of 0 m and n do not move. A gradient
   that is not finite counts as m: otherwise a single NaN would never leave the
   momentum.
   """
@@ -186,15 +182,13 @@ def _orthogonal(
     # Not _norms, whose zeros XLA would add up while it compiles.
     count = sum(_counts(leaves, forms_of(leaves)))
     norms = jnp.zeros(count, jnp.result_type(*leaves, 0.0)) if power else ()
-    return MatrixState(jnp.int32(0), trace, norms)
+    return MatrixState(trace, norms)
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
     must_be = 'the parameters, which the weight decay needs'
     check(params is not None, 'params', params, must_be)
     leaves, structure = tree_flatten(grads)
     forms = forms_of(leaves)
-    count = state.count + step.moves
-    mu = momentum_of(count)
     usable = lambda g, m: jnp.where(jnp.all(jnp.isfinite(g)), g, m)
     grads = tree_map(usable, grads, state.trace)
     trace = averaged(state.trace, grads, mu)
@@ -215,7 +209,7 @@ def _orthogonal(
         _times(c**power, matrix, form)
         for c, matrix, form in zip(coherences, steps, forms)
       ]
-    new = held(step.moves, MatrixState(count, trace, norms), state)
+    new = held(step.moves, MatrixState(trace, norms), state)
     return tree_unflatten(structure, steps), new
 
   return optax.GradientTransformation(init, update)

@@ -103,10 +103,12 @@ def _program(
   shapes = jax.eval_shape(task.init, jax.random.PRNGKey(0))
   kinds = forms_of(task, shapes)
 
-  def transformation(rate: Any, size: Any) -> optax.GradientTransformation:
+  def transformation(
+    rate: Any, size: Any, taken: Any = 0
+  ) -> optax.GradientTransformation:
     if optimizer is None:
       return optax.adamw(rate, weight_decay=0.01)
-    return optimizer.build(Step(rate, forms=kinds, size=size))
+    return optimizer.build(Step(rate, taken=taken, forms=kinds, size=size))
 
   def one_step(data: Any, key: Any, steps: Any, peak: Any, size: Any) -> Any:
     def body(i: Any, carry: Any) -> Any:
@@ -117,7 +119,7 @@ def _program(
         at = optimizer.gradient_point(state, params)
       grads = jax.grad(task.loss)(at, batch)
       factor = rate_factor((i + 1) / steps, is_cosine=optimizer is None)
-      step = transformation(peak * factor, size)
+      step = transformation(peak * factor, size, i)
       updates, state = step.update(grads, state, params)
       return optax.apply_updates(params, updates), state
 

@@ -47,6 +47,20 @@ def test_a_clock_by_hand():
   )
 
 
+def test_the_steps_of_the_chain_by_hand():
+  """The second cycle of 8 steps comes after one of 4; past its end it stays."""
+  for setting, nominal, later, taken in (
+    (0, 0.0, 0, 0.0),
+    (0, 1.5, 1, 2.5),
+    (1, 2.0, 3, 9.0),
+    (1, 2.0, 30, 12.0),
+  ):
+    left = PLANNED[setting].steps - nominal
+    clock = clock_lib.anchored_clock(10, nominal, 10 + left, setting, PLANNED)
+    words = clock_lib.packed(clock._replace(count=np.int32(10 + later)))
+    assert float(clock_lib.steps_taken(words, PLANNED)) == taken
+
+
 @pytest.mark.parametrize(
   ('count', 'nominal', 'factor'),
   ((0, 0.0, 1.0), (2**31 - 1, 1 / 3, 1e-44), (2**24 + 1, -0.0, 3e38)),

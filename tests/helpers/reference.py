@@ -236,12 +236,12 @@ def muon(starts, grads, rates, h, sides, size=1.0):
   z, y, b1, b2 = x, x, 1 - h.one_minus_beta1, h.beta2
   m, n, v = [0.0] * len(x), [0.0] * len(x), [0.0] * len(x)
   t, total, history = 0, 0.0, []
-  for gs, rate in zip(grads, rates):
+  for number, (gs, rate) in enumerate(zip(grads, rates), start=1):
+    mu = h.momentum
+    if h.growth_start and number > h.growth_start:
+      mu = 1 - (1 - mu) * math.sqrt(h.growth_start / number)
     if rate > 0:
       t += 1
-      mu = h.momentum
-      if h.growth_start and t > h.growth_start:
-        mu = 1 - (1 - mu) * math.sqrt(h.growth_start / t)
       total += t**h.r * rate**h.weight_lr_power
       c = t**h.r * rate**h.weight_lr_power / total
       z = list(z)

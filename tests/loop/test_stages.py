@@ -12,6 +12,7 @@ import pytest
 
 from helpers import loops
 from helpers.trees import assert_close, assert_same, host
+from reset_cycles.core.clock import steps_taken
 from reset_cycles.loop import State
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, SoftReset
@@ -58,6 +59,20 @@ def test_a_stage_on_tape():
   assert [e.numbers['cycle_end'] for e in begun] == [14, 16, 18]
   assert said[0].numbers['tau'] == 0.25
   assert said[0].numbers['alpha'] == 0.5
+
+
+def test_an_optimizer_is_told_the_steps_of_the_stage():
+  """By which the momentum of Muon grows."""
+  cycles = loops.make()
+  taken = lambda state: float(
+    steps_taken(host(state.opt_state.clock), cycles.config.chain.cycles)
+  )
+  state = trained(cycles)
+  assert taken(state) == 12
+  state, _ = cycles.new_stage(state, num_steps=6, tau=0.0)
+  assert taken(state) == 0
+  state, _ = loops.train(cycles, state, {}, 12, 15)
+  assert taken(state) == 3
 
 
 def test_the_rates_are_those_of_the_chain_over_the_new_steps():

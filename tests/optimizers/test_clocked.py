@@ -178,4 +178,5 @@ def test_what_a_step_is_told():
   rate, passed = 0.5 * (1 + np.cos(np.pi / 8)) / 2, 4.5 / 8
   assert told[1].rate == pytest.approx(rate, rel=1e-6)
   assert told[1].passed == pytest.approx(passed, rel=1e-6)
+  assert told[1].taken == 4.5
   assert told[1].weight_decay == 1.0
