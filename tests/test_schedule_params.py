@@ -224,9 +224,10 @@ def weights(params, start=(1.0, -2.0)):
   """Two weights after three steps of the optimizer, at rates that rise."""
   x = jnp.array(start)
   state = params.optimizer.build(Step(0.1)).init(x)
-  for rate, push in ((0.1, 1.0), (0.2, -3.0), (0.3, 2.0)):
+  for taken, (rate, push) in enumerate(((0.1, 1.0), (0.2, -3.0), (0.3, 2.0))):
     grad = push + params.optimizer.gradient_point(state, x)
-    updates, state = params.optimizer.build(Step(rate)).update(grad, state, x)
+    step = params.optimizer.build(Step(rate, taken=taken))
+    updates, state = step.update(grad, state, x)
     x = x + updates
   return x.tolist()
 
