@@ -140,8 +140,8 @@ def complete_logs(
   Args:
     jobs: the wanted runs, in the order in which they are trained.
     roots: folders of logs and of archives; an earlier one takes precedence.
-    new: folder for the runs that are trained, made if needed; those in it
-      count.
+    new: folder for the runs that are trained, made if one is missing; those
+      in it count.
     num_workers: runs at a time.
     command: `reset-cycles run`; can be pickled.
 
@@ -149,8 +149,7 @@ def complete_logs(
     ValueError: if a log is damaged, or something else is where one belongs.
     RunFailed: if a run fails. Those under way are finished first.
   """
-  new.mkdir(parents=True, exist_ok=True)
-  with unpacked([*roots, new]) as folders:
+  with unpacked([*roots, *([new] if new.exists() else [])]) as folders:
     logs = find_logs(folders)
     there = {log.job for log in logs}
     missing = [job for job in dict.fromkeys(jobs) if job not in there]
@@ -162,7 +161,7 @@ def complete_logs(
         )
     train_fn = functools.partial(train, command=command)
     workers.train_all(missing, new, num_workers, train_fn)
-    yield find_logs(folders) if missing else logs
+    yield find_logs([*folders, new]) if missing else logs
 
 
 def train(job: Job, root: pathlib.Path, command: Command) -> None:

@@ -69,13 +69,25 @@ def test_missing_runs_are_trained_once_in_the_order_of_the_wish(
 ):
   write_log(tmp_path / 'old', SOFT)
   third, trained = FULL._replace(seed=3), []
-  monkeypatch.setattr(
-    workers, 'train_all', lambda jobs, *unused: trained.extend(jobs)
-  )
+
+  def train_all(jobs, root, *unused):
+    trained.extend(jobs)
+    for job in jobs:
+      write_log(root / str(job.seed), job)
+
+  monkeypatch.setattr(workers, 'train_all', train_all)
   wanted, new = [third, SOFT, FULL, third], tmp_path / 'new'
-  with logs.complete_logs(wanted, [tmp_path], new, 1, print) as found:
-    assert [log.job for log in found] == [SOFT]
+  with logs.complete_logs(wanted, [tmp_path / 'old'], new, 1, print) as found:
+    assert [log.job for log in found] == sorted({*wanted})
   assert trained == [third, FULL]
+
+
+def test_where_no_run_is_missing_no_folder_is_made(tmp_path):
+  write_log(tmp_path / 'old', SOFT)
+  new = tmp_path / 'new'
+  with logs.complete_logs([SOFT], [tmp_path / 'old'], new, 1, print) as found:
+    assert [log.job for log in found] == [SOFT]
+  assert not new.exists()
 
 
 def pack(path, *found):
