@@ -163,6 +163,7 @@ MUON = dataclasses.replace(
     coherence=1.0,
     decay_lr_power=1.0,
     growth_start=1000.0,
+    fall_start=300.0,
   ),
   relative_peak=SpectralPeak(share=0.16, whole=300.0),
   switching=AnyOf((ChainLossRule(), Progress(window=0.06))),

@@ -90,6 +90,10 @@ _ROWS = (
     f'and at .1 a click model misses its target; {_MUON}',
   ),
   _Row(
+    *('Muon', 'fall_start', "steps from which on tables' steps fall"),
+    f'beside 1000 and none: {_PEAKS}',
+  ),
+  _Row(
     *('Rms', 'beta2', 'decay of the mean of squared gradients'),
     "of the benchmark's baseline, and of the self-tuning winner of 2024; not "
     'varied',

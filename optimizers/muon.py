@@ -22,7 +22,7 @@ from ..core.checks import (
   check,
   check_part,
 )
-from ..core.forms import Form, as_stack, by_shape, from_stack
+from ..core.forms import TABLE, Form, as_stack, by_shape, from_stack
 from .adamw import Rms
 from .orthogonal import by_stacks, orthogonalised
 from .peaks import spectral_size
@@ -57,8 +57,9 @@ class Muon(Checked, Optimizer):
                 c = (|m| / n)^coherence
                 step = -rate c (max(1, sqrt(out / in)) U V^T + decay W)
                 1 - mu = (1 - momentum) sqrt(min(1, growth_start / t))
-    the rest    step = -rest_share rate (direction + decay W)
-                decay = min(1 / rate, weight_decay (rate / size)^decay_lr_power)
+    the rest    step = -rest_share f rate (direction + decay W)
+                f = min(1, fall_start / t)^(1/4) for a table, 1 for others
+    both        decay = min(1 / rate, weight_decay (rate / size)^decay_lr_power)
 
   Five Newton-Schulz iterations stand for U V^T. They bring singular values
   above .0015 of the matrix's norm to .7 to 1.2. So the spectral norm of a
@@ -80,7 +81,12 @@ class Muon(Checked, Optimizer):
   anew. The mean is over some 1 / (1 - mu) gradients. From growth_start on this
   number grows as the root of t, as a peak by `SpectralPeak` falls with the root
   of a run's steps: the weights come about as far within one mean in runs of all
-  lengths. The longer the mean, the shorter a step on noise.
+  lengths. The longer the mean, the shorter a step on noise: from growth_start
+  on it falls about as the fourth root of t.
+
+  A row of a table has gradients in few of the steps. So they are noisier than
+  those of a vector, and the steps of tables fall as the fourth root of t as
+  well, from fall_start on.
 
   The size is that of the matrices as the run begins; see `spectral_size`. The
   rate is a share of it. It is 1 where no matrix tells it. Under random steps
@@ -98,7 +104,8 @@ class Muon(Checked, Optimizer):
   networks". The published form has a coherence of 0. The step in proportion to
   the coherence is ours, after McCandlish et al. 2018, "An empirical model of
   large-batch training", where the best step shrinks with the share of noise in
-  the gradient. The momentum that grows is ours.
+  the gradient. The momentum that grows and the steps of tables that fall are
+  ours.
   """
 
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
@@ -108,6 +115,7 @@ class Muon(Checked, Optimizer):
   decay_lr_power: NonNegative = 0.0  # power of rate / size in the decay
   rest: Annotated[Direction, _check_direction] = Rms()  # for what is no matrix
   rest_share: Level = 0.3  # of the rate, for what is no matrix
+  fall_start: _Steps | None = None  # steps; None: tables step as the rest
   grad_clip: Positive | None = None  # largest global norm; None: no clipping
 
   def needs_forms(self) -> bool:
@@ -124,8 +132,14 @@ class Muon(Checked, Optimizer):
     """mu of the step before which so many were taken; traced where it grows."""
     if self.growth_start is None:
       return self.momentum
-    share = float(self.growth_start) / (jnp.asarray(taken, jnp.float32) + 1)
-    return 1 - (1 - self.momentum) * jnp.sqrt(jnp.minimum(1.0, share))
+    share = _start_over_steps(self.growth_start, taken)
+    return 1 - (1 - self.momentum) * jnp.sqrt(share)
+
+  def table_share_at(self, taken: ArrayLike) -> ArrayLike:
+    """Of the rate, for tables; as `momentum_at`."""
+    if self.fall_start is None:
+      return self.rest_share
+    return self.rest_share * _start_over_steps(self.fall_start, taken) ** 0.25
 
   def build(self, step: Step) -> optax.GradientTransformation:
     decay: ArrayLike = 0.0  # and not 0 times a share that is infinite
@@ -137,20 +151,32 @@ class Muon(Checked, Optimizer):
     mu = self.momentum_at(step.taken)
     matrices = _orthogonal(mu, self.coherence, step, decay)
     rest = self.rest.direction(step)
+    of_tables = self.table_share_at(step.taken)
     parts = {
       'matrix': descent(matrices, step, weight_decay=0.0),
+      'table': descent(rest, step, decay, share=of_tables),
       'rest': descent(rest, step, decay, share=self.rest_share),
     }
 
     def kinds(params: Any) -> Any:
       leaves, structure = tree_flatten(params)
       forms = step.forms or [by_shape(leaf.shape) for leaf in leaves]
-      names = ['matrix' if form.is_matrix else 'rest' for form in forms]
-      return tree_unflatten(structure, names)
+      return tree_unflatten(structure, map(_part, forms))
 
     return optax.chain(
       clipped(self.grad_clip), optax.multi_transform(parts, kinds)
     )
+
+
+def _start_over_steps(start: float, taken: ArrayLike) -> jax.Array:
+  """min(1, start / t), t the number of the step before which `taken` were."""
+  return jnp.minimum(1.0, start / (jnp.asarray(taken, jnp.float32) + 1))
+
+
+def _part(form: Form) -> str:
+  if form.is_matrix:
+    return 'matrix'
+  return 'table' if form == TABLE else 'rest'
 
 
 class MatrixState(NamedTuple):

@@ -46,6 +46,7 @@ def ScheduleFreeMuon(
   coherence: float = 1.0,
   decay_lr_power: float = 1.0,
   growth_start: float | None = 1000.0,
+  fall_start: float | None = 300.0,
 ) -> Averaged:
   """Muon inside Schedule-Free's average; Adam without a first moment elsewhere.
 
@@ -59,6 +60,7 @@ def ScheduleFreeMuon(
       weight_decay rate^2 / size; with a decay_lr_power of 0, as in AdamW, by
       weight_decay times the rate.
     rest_share: of the rate, for what is no matrix.
+    fall_start: see `Muon`.
 
   The combination of both is ours.
   """
@@ -71,6 +73,7 @@ def ScheduleFreeMuon(
     decay_lr_power=decay_lr_power,
     rest=rest,
     rest_share=rest_share,
+    fall_start=fall_start,
     grad_clip=grad_clip,
   )
   return Averaged(inner, one_minus_beta1, r, weight_lr_power)

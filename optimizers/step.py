@@ -115,7 +115,7 @@ def descent(
   step: Step,
   weight_decay: ArrayLike,
   grad_clip: float | None = None,
-  share: float = 1.0,
+  share: ArrayLike = 1.0,
 ) -> optax.GradientTransformation:
   """Steps of -share * rate * (direction + weight_decay * parameters).
 
@@ -130,7 +130,7 @@ def descent(
     clipped(grad_clip),
     direction,
     optax.add_decayed_weights(weight_decay * step.weight_decay),
-    optax.scale(-share * step.rate),
+    optax.scale(-1.0 * share * step.rate),
   )
 
 

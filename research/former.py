@@ -21,6 +21,7 @@ BEFORE_THE_LAW: ScheduleParams = dataclasses.replace(
     decay_lr_power=0.0,
     rest_share=0.3,
     growth_start=None,
+    fall_start=None,
   ),
   relative_peak=SpectralPeak(share=0.08, whole=1500.0),
   switching=Progress(window=0.06),

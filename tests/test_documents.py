@@ -313,7 +313,7 @@ def right_of(kind, name):
 
 
 def test_every_setting_is_in_the_table():
-  """At most 63, with the defaults, ranges and sentences of the dataclasses."""
+  """At most 64, with the defaults, ranges and sentences of the dataclasses."""
   rows = []
   for kind in CLASSES:
     said = meanings(kind)
@@ -329,7 +329,7 @@ def test_every_setting_is_in_the_table():
   text = SETTINGS.read_text()
   assert f'{table}\n' in text, f'the table must be\n{table}'
   assert f'The core has {len(rows)} settings' in text
-  assert len(rows) <= 63
+  assert len(rows) <= 64
 
 
 def test_tests_that_documents_name_exist():

@@ -13,6 +13,7 @@ from helpers import fake_benchmark
 from helpers.replay import EASY, config_of, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.checks import replaced_at
+from reset_cycles.core.forms import TABLE
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.early_switching import (
@@ -86,6 +87,7 @@ REFUSED = (
   ),
   (Muon, 'momentum', (-0.1, 1.0, NAN), SHARE),
   (Muon, 'growth_start', (0.0, -1.0, INF, 'm'), 'a number in [1, inf)'),
+  (Muon, 'fall_start', (0.0, -1.0, INF, 'm'), 'a number in [1, inf)'),
   (Muon, 'coherence', (-0.1, INF, '1'), NOT_NEGATIVE),
   (Muon, 'decay_lr_power', (-0.1, INF, '1'), NOT_NEGATIVE),
   (Muon, 'rest', ('adam', Rms, AdamW(), SoftReset()), DIRECTION),
@@ -220,13 +222,13 @@ def rates(params):
   return planned_rates(PlannedRun(6, params)).tolist()
 
 
-def weights(params, start=(1.0, -2.0)):
+def weights(params, start=(1.0, -2.0), forms=None):
   """Two weights after three steps of the optimizer, at rates that rise."""
   x = jnp.array(start)
-  state = params.optimizer.build(Step(0.1)).init(x)
+  state = params.optimizer.build(Step(0.1, forms=forms)).init(x)
   for taken, (rate, push) in enumerate(((0.1, 1.0), (0.2, -3.0), (0.3, 2.0))):
     grad = push + params.optimizer.gradient_point(state, x)
-    step = params.optimizer.build(Step(rate, taken=taken))
+    step = params.optimizer.build(Step(rate, taken=taken, forms=forms))
     updates, state = step.update(grad, state, x)
     x = x + updates
   return x.tolist()
@@ -235,6 +237,11 @@ def weights(params, start=(1.0, -2.0)):
 def matrix(params):
   """The same of a matrix of two rows and three columns."""
   return weights(params, ((1.0, -2.0, 0.5), (0.25, 0.75, -1.0)))
+
+
+def table(params):
+  """The same of two rows that are looked up."""
+  return weights(params, forms=(TABLE,))
 
 
 def trained(params):
@@ -298,6 +305,7 @@ CHANGES = (
   (matrix, MUON_FREE, 'optimizer.inner', {'weight_decay': 0.9}),
   (matrix, MUON_FREE, 'optimizer.inner', {'coherence': 0.5}),
   (matrix, MUON_FREE, 'optimizer.inner', {'growth_start': 1.0}),
+  (table, MUON_FREE, 'optimizer.inner', {'fall_start': 1.0}),
   (matrix, MUON_FREE, 'optimizer.inner', {'decay_lr_power': 0.5}),
   (matrix, MUON_FREE, 'optimizer.inner', {'grad_clip': 1.0, 'momentum': 0.5}),
   (trained, PARAMS, None, {'label_smoothing': 0.5}),

@@ -218,7 +218,7 @@ def orthogonalised(matrix):
   return x
 
 
-def muon(starts, grads, rates, h, sides, size=1.0):
+def muon(starts, grads, rates, h, sides, size=1.0, tables=()):
   """Schedule-Free with Muon's steps; at a rate of 0 nothing moves.
 
   Args:
@@ -228,6 +228,7 @@ def muon(starts, grads, rates, h, sides, size=1.0):
     h: Hparams.
     sides: of each array, (rows, columns) where it is a matrix, else None.
     size: of the matrices, that the rates are shares of.
+    tables: numbers of the arrays that are tables.
 
   Returns:
     (y, x) after each step, each a list of arrays.
@@ -261,6 +262,8 @@ def muon(starts, grads, rates, h, sides, size=1.0):
           v[i] = b2 * v[i] + (1 - b2) * g**2
           scale = np.sqrt(v[i] / (1 - b2**t)) + h.eps
           step = h.rest_share * (g / scale + decay * y[i])
+          if i in tables and h.fall_start and number > h.fall_start:
+            step = step * (h.fall_start / number) ** 0.25
         z[i] = z[i] - rate * step
       x = [(1 - c) * a + c * b for a, b in zip(x, z)]
       y = [b1 * a + (1 - b1) * b for a, b in zip(x, z)]

@@ -13,7 +13,7 @@ from helpers import loops, reference, runs
 from helpers.trees import assert_close
 from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.clock import anchored_clock, packed
-from reset_cycles.core.forms import VECTOR, matrix
+from reset_cycles.core.forms import TABLE, VECTOR, matrix
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.optimizers.adamw import Adam, AdamW, Rms
 from reset_cycles.optimizers.average import Averaged
@@ -31,7 +31,7 @@ MUON = ScheduleFreeMuon()
 BETA2 = 0.9955159689799007
 
 
-# Leaves in their order: a kernel of attention, a bias, a table.
+# Leaves in their order.
 STARTS = {
   'attention': (4, 2, 2),
   'bias': (2, 2),
@@ -84,6 +84,10 @@ def transformation(optimizer, cycles, forms=FORMS, size=1.0):
   return clocked(optimizer.build, cycles, begun, Step(0.0, forms=forms))
 
 
+# The array of two rows is looked up.
+WITH_TABLE = (FORMS[0], TABLE, *FORMS[2:])
+
+
 def planned(steps=STEPS, **fields):
   cycle = Cycle(0.05, warmup_factor=0.1, **fields)
   return jax_lr_schedule(steps, [cycle], 1.0).cycles
@@ -93,6 +97,8 @@ def planned(steps=STEPS, **fields):
   ('changes', 'size'),
   (
     ({}, 1.0),
+    # From step 8 on the steps of the table fall.
+    ({'fall_start': 7.5}, 1.0),
     ({'momentum': 0.5, 'r': 3.0}, 0.25),
     ({'coherence': 0.0, 'weight_decay': 0.02, 'decay_lr_power': 0.0}, 0.25),
     ({'coherence': 0.5, 'decay_lr_power': 0.5}, 0.25),
@@ -105,7 +111,7 @@ def planned(steps=STEPS, **fields):
 def test_muon_agrees_with_its_twin(changes, size):
   optimizer = ScheduleFreeMuon(beta2=0.9, **changes)
   cycles = planned()
-  tx = transformation(optimizer, cycles, size=size)
+  tx = transformation(optimizer, cycles, WITH_TABLE, size)
   params = started()
   starts = [np.asarray(leaf) for leaf in params.values()]
   state, update = tx.init(params), jax.jit(tx.update)
@@ -114,7 +120,7 @@ def test_muon_agrees_with_its_twin(changes, size):
   ]
   grads = [list(g.values()) for g in gradients()]
   numbers = reference.numbers_in(optimizer)
-  twin = reference.muon(starts, grads, rates, numbers, SIDES, size)
+  twin = reference.muon(starts, grads, rates, numbers, SIDES, size, {1})
   for grad, (_, x) in zip(gradients(), twin):
     updates, state = update(grad, state, params)
     params = optax.apply_updates(params, updates)
@@ -123,12 +129,12 @@ def test_muon_agrees_with_its_twin(changes, size):
   point = optimizer.gradient_point(state.inner, params)
   for found, expected in zip(point.values(), twin[-1][0]):
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
-  # z and one moment for each number of the model, two counts and a sum; with a
+  # z and one moment for each number of the model, three counts and a sum; with a
   # coherence the mean norm of each of the two matrices.
   inner = state.inner
   sizes = [np.size(leaf) for leaf in jax.tree_util.tree_leaves(inner)]
   norms = 2 * (optimizer.inner.coherence > 0)
-  assert sum(sizes) == 3 + norms + 2 * sum(start.size for start in starts)
+  assert sum(sizes) == 4 + norms + 2 * sum(start.size for start in starts)
 
 
 def test_weights_are_held_at_the_root_of_their_first_size():
@@ -289,6 +295,28 @@ def test_the_momentum_grows_with_the_root_of_the_steps():
   assert decays[:2] == [0.5, 0.5] and decays[-1] == 0.75
   decays[2] = 1.0
   np.testing.assert_allclose(means, 1 - np.cumprod(decays), rtol=1e-6)
+
+
+def test_the_steps_of_a_table_fall_as_the_fourth_root():
+  """By hand, from 1 / 2 of the rate: to 1 / 4 in step 32, and not of a vector.
+
+  Adam's direction of gradients of 1 is 1.
+  """
+  optimizer = Muon(weight_decay=0.0, rest_share=0.5, fall_start=2.0)
+  params = {'table': jnp.zeros((1, 1)), 'vector': jnp.zeros(1)}
+  forms = (TABLE, VECTOR)
+  grads = {name: jnp.ones_like(leaf) for name, leaf in params.items()}
+  state = optimizer.build(Step(0.1, forms=forms)).init(params)
+  steps = {'table': [], 'vector': []}
+  for taken in range(32):
+    tx = optimizer.build(Step(0.1, taken=taken, forms=forms))
+    updates, state = tx.update(grads, state, params)
+    for name, leaf in updates.items():
+      steps[name].append(-float(leaf.sum()) / 0.1)
+  fall = [0.5 * (2 / max(t, 2)) ** 0.25 for t in range(1, 33)]
+  assert fall[:2] == [0.5, 0.5] and fall[-1] == 0.25
+  np.testing.assert_allclose(steps['table'], fall, rtol=1e-5)
+  np.testing.assert_allclose(steps['vector'], 32 * [0.5], rtol=1e-5)
 
 
 def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():

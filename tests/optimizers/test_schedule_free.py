@@ -29,11 +29,13 @@ def test_schedule_free_muon_is_an_average_of_muon():
     decay_lr_power=0.5,
     rest=Rms(beta2=0.75, eps=0.125),
     rest_share=0.625,
+    fall_start=7.0,
     grad_clip=2.0,
   )
   own = {
     'momentum': 0.875,
     'growth_start': 9.0,
+    'fall_start': 7.0,
     'rest_share': 0.625,
     'coherence': 0.75,
   }
