@@ -150,14 +150,16 @@ def _complete_logs(
   jobs: int,
 ) -> contextlib.AbstractContextManager[list[RunLog]]:
   """All logs that the flags name; missing runs are trained first."""
-  from .folders import complete_logs
+  from .folders import check_has_run, complete_logs
   from .registry import LOGS
 
-  given = logs.split(',') if logs is not None else []
+  names = logs.split(',') if logs is not None else []
+  given = [paths.folder(name, '--logs=') for name in names]
+  for root in given:
+    check_has_run(root, '--logs=')
   own = [LOGS] if shipped and LOGS.is_dir() else []
   # An earlier folder takes precedence.
-  roots = [*(paths.folder(text, '--logs=') for text in given), *own]
-  return complete_logs(wanted, roots, runs, jobs, _run)
+  return complete_logs(wanted, [*given, *own], runs, jobs, _run)
 
 
 def _run(words: Sequence[str]) -> int:

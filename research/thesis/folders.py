@@ -95,6 +95,19 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
   return Job(workload, _NAMES[plan.settings], run_seed(meta, flags[0]) or 0)
 
 
+def check_has_run(root: pathlib.Path, flag: str) -> None:
+  """Raises ValueError unless a run that counts is in a folder, or archives."""
+  with unpacked([root]) as folders:
+    for place in folders:
+      for path in visible(place, f'**/{SETTINGS}'):
+        if _read_job(path.parent) is not None:
+          return
+  raise ValueError(
+    f"{flag}{root}: no finished run of the thesis' registry is in it; a run "
+    'with other settings is none.'
+  )
+
+
 def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:
   """Where a finished run's files are kept."""
   return root / job.workload / job.run / f'seed_{job.seed}'

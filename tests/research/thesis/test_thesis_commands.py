@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from helpers.log_files import write_log
+from helpers.log_files import EVENTS, write_log, write_run
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import files, submission_loader
 from reset_cycles.research import workers
@@ -13,6 +13,7 @@ from reset_cycles.research.thesis import registry as thesis
 from reset_cycles.research.thesis import results
 from reset_cycles.research.thesis.claims import CLAIMS
 from reset_cycles.research.thesis.folders import Job
+from reset_cycles.schedule_params import SOFT_RESET
 
 FAILED_START = Job('translation', 'failed_start_soft', 1)
 
@@ -179,6 +180,21 @@ def test_the_projects_own_logs_are_used_unless_asked_otherwise(
   write_log(thesis.LOGS / 'x', FAILED_START)
   assert cli.main(['figures', '--only=fig3.11', flag]) == 0
   assert trained[1][0] == missing
+
+
+@pytest.mark.parametrize('command', ['figures', 'results'])
+def test_a_folder_of_logs_without_a_run_that_counts_is_refused(
+  command, trained, capsys
+):
+  """Beside one that has such a run, which an earlier one has as well."""
+  for name in ('a', 'b'):
+    write_log(pathlib.Path(name, 'x'), FAILED_START)
+  pathlib.Path('mine').mkdir()
+  write_run(pathlib.Path('mine'), EVENTS, params=SOFT_RESET)
+  assert cli.main([command, '--logs=a,b,mine']) == 2
+  said = "--logs=mine: no finished run of the thesis' registry is in it"
+  assert said in capsys.readouterr().err
+  assert trained == []
 
 
 # Results.
