@@ -251,6 +251,9 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   assert runs.column(folder, 'reason', event='abandon') == ['no progress']
   factors = runs.column(folder, 'rate_factor', event='cycle_start')
   assert factors == ['1.0'] * 3
+  # .3 times what is left of the 12 steps after 4 and after 7.
+  taus = [float(tau) for tau in runs.column(folder, 'tau', event='reset')]
+  np.testing.assert_allclose(taus, [0.2, 0.125])
   steps, rates = (
     runs.column(folder, name) for name in ('global_step', 'learning_rate')
   )
