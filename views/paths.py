@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -58,11 +59,21 @@ def new_file(
 
 
 def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
-  """Raises ValueError if the path exists and must not be replaced."""
+  """Raises ValueError if a file must not be replaced, or cannot be written.
+
+  A folder that is still to be made is not tried.
+  """
   if check_file(path).exists() and not overwrite:
     raise ValueError(
       f'{what or path} exists: give another name, or --overwrite to replace it.'
     )
+  if path.parent.is_dir():
+    try:
+      tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as e:
+      raise ValueError(
+        f'{what or path} cannot be written: {e.strerror}.'
+      ) from e
 
 
 def visible(root: pathlib.Path, pattern: str) -> list[pathlib.Path]:

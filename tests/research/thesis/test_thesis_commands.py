@@ -197,6 +197,20 @@ def test_a_folder_of_logs_without_a_run_that_counts_is_refused(
   assert trained == []
 
 
+@pytest.mark.skipif(
+  not pathlib.Path('/proc').exists(), reason='there is no /proc'
+)
+@pytest.mark.parametrize(
+  'words', [('figures', '--out=/proc'), ('results', '--out=/proc/x.md')]
+)
+def test_a_folder_that_cannot_be_written_to_is_refused_before_training(
+  words, trained, capsys
+):
+  assert cli.main(words) == 2
+  assert ' cannot be written: ' in capsys.readouterr().err
+  assert not any(jobs for jobs, _, _ in trained)
+
+
 # Results.
 
 
