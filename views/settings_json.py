@@ -62,10 +62,7 @@ def read_file(
     ValueError: names the field, its value and what would be right.
   """
   try:
-    values = json.loads(path.read_text())
-  except (ValueError, RecursionError) as e:
-    raise ValueError(f'{path}: it is not JSON: {e}.') from e
-  try:
+    values = json.loads(path.read_text(), object_pairs_hook=_object_of)
     is_object = isinstance(values, Mapping)
     check(is_object, 'schedule_params', values, 'a JSON object')
     if 'schedule_params' not in values:
@@ -74,8 +71,19 @@ def read_file(
     check(not more, 'fields', more, 'none beside step_hint and schedule_params')
     check_count('step_hint', values.get('step_hint'))
     return values['step_hint'], _whole(values['schedule_params'])
+  except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as e:
+    raise ValueError(f'{path}: it is not JSON: {e}.') from e
   except ValueError as e:
     raise ValueError(f'{path}: {e}') from e
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+  """A JSON object; of two values for a name, json would take the last."""
+  values: dict[str, Any] = {}
+  for name, value in pairs:
+    check(name not in values, name, value, 'given once')
+    values[name] = value
+  return values
 
 
 def _whole(

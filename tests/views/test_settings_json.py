@@ -136,3 +136,14 @@ def test_what_is_not_json(tmp_path, text):
   path.write_text(text)
   with pytest.raises(ValueError, match='params.json: it is not JSON'):
     read_file(path)
+
+
+def test_a_name_that_is_given_twice(tmp_path):
+  """Where the same name in another object is none."""
+  path = tmp_path / 'params.json'
+  path.write_text('{"reset": {"alpha": 0.3, "fade": 1, "alpha": 0.4}}')
+  with pytest.raises(ValueError, match='params.json: alpha=0.4: must be given'):
+    read_file(path, SOFT_RESET)
+  path.write_text('{"cycles": [{"length": 2}, {"length": 3}]}')
+  _, params = read_file(path, SOFT_RESET)
+  assert [cycle.length for cycle in params.cycles] == [2, 3]
