@@ -322,7 +322,7 @@ def test_a_loop_that_has_only_a_loss_as_its_page_says():
   page = documents.blocks(documents.ROOT / 'docs' / 'switching.md')
   [code] = [block.text for block in page if block.language == 'python']
   *begun, evaluated = code.splitlines()
-  names = {**globals(), 'init': loops.init}
+  names = {'init': loops.init}
   exec('\n'.join(begun), names)
   cycles = names['cycles']
   expected = dataclasses.replace(MUON_LOOP, switching=ChainLossRule())

@@ -13,7 +13,7 @@ import pytest
 from helpers import loops
 from helpers.documents import ROOT, blocks
 from reset_cycles.core.schedules import Constant, Cosine, Cycle
-from reset_cycles.loop import LOOP, Cycles
+from reset_cycles.loop import LOOP
 from reset_cycles.shapes.simple import Exponential, Linear
 
 CYCLES = tuple(
@@ -159,8 +159,8 @@ def test_the_groups_of_the_page():
     'num_steps': 100,
     'make_params': loops.init,
   }
-  names = {'Cycles': Cycles, 'Linear': Linear, 'optax': optax}
-  exec(text, names | {'settings': settings}, names)
+  names = {'settings': settings}
+  exec(text, names)
   cycles = names['cycles']
   params = loops.init(jax.random.PRNGKey(0))
   ones = jax.tree_util.tree_map(jnp.ones_like, params)
