@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -44,6 +45,8 @@ def read_settings(text: str | None) -> tuple[str, int | None, ScheduleParams]:
     return 'own', *settings_json.read_file(file, SCHEDULE_PARAMS)
   known = {'muon': MUON, 'soft_reset': SOFT_RESET, 'thesis': THESIS, **RUNS}
   if name not in known:
+    if os.path.isdir(name):
+      raise ValueError(f'--settings={name} is a folder: give a .json file.')
     names, near = ', '.join(known), did_you_mean(name, known)
     raise ValueError(
       f'--settings={name}: must be a .json file or one of {names}.{near}'

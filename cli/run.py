@@ -12,6 +12,7 @@ from ..console.errors import RunFailed
 from ..console.flags import (
   COUNT,
   Command,
+  WholeNumber,
   completes,
   option,
   overwrite,
@@ -42,7 +43,7 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @option('framework', 'Of the submission.', ['jax'])
 @option('generation', "jit: today's benchmark; pmap: 2024's.", ['jit', 'pmap'])
 @_data_dir
-@option('rng_seed', 'Default: at random.', click.IntRange(0, 2**32 - 1))
+@option('rng_seed', 'Default: at random.', WholeNumber(0, 2**32 - 1))
 @option(
   'tuning_ruleset', 'external: with a search space.', ['self', 'external']
 )

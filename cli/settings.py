@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @option(
   'step_hint',
   'Steps; needed, unless --settings is the file of a run.',
-  click.IntRange(1, 10**7),
+  flags.WholeNumber(1, 10**7),
 )
 @option('at', 'Also the phase and the rate of this step, from 1.', flags.COUNT)
 @switch('bound', 'Also the convex bound of the plan, and of two others.')
@@ -47,7 +47,7 @@ def schedule(
   The cycles, their phases and checkpoints, what evaluations may change, and a
   picture.
   """
-  if step_hint is None and not (settings or '').endswith('.json'):
+  if step_hint is None and settings is None:
     raise click.UsageError(
       '--step_hint is missing: only a file of a run states it.'
     )
@@ -61,7 +61,9 @@ def schedule(
     name, recorded, chosen = read_settings(settings)
     steps = step_hint or recorded
     if steps is None:
-      raise ValueError('--step_hint is missing: the file does not state it.')
+      raise ValueError(
+        '--step_hint is missing: only a file of a run states it.'
+      )
     plan = planned_runs.PlannedRun(steps, chosen)
     lines = [*planned_runs.planned_lines(name, plan)]
     if at is not None:

@@ -51,6 +51,12 @@ class _Path(click.Path):
     return super().convert(value, *where)
 
 
+class WholeNumber(click.IntRange):
+  """A whole number in a range, by a name that an error may have."""
+
+  name = 'whole number'
+
+
 def completes(words: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
   """Completes a word, or the last of several words with commas between them."""
 
@@ -70,7 +76,7 @@ def workloads() -> Iterable[str]:
   return json.loads((file / 'targets.json').read_text())['workloads']
 
 
-COUNT = click.IntRange(1)
+COUNT = WholeNumber(1)
 PATH = _Path(path_type=pathlib.Path)
 NEW_FOLDER = _Path(file_okay=False, path_type=pathlib.Path)
 FILE = _Path(exists=True, dir_okay=False, path_type=pathlib.Path)

@@ -82,9 +82,13 @@ def check_flag(name: str, value: object) -> None:
 
 
 def did_you_mean(value: object, names: Iterable[str]) -> str:
-  """' Did you mean cosine?' if a known name is close to the value, or ''."""
-  matches = difflib.get_close_matches(str(value), list(names), n=1)
-  return f' Did you mean {matches[0]}?' if matches else ''
+  """' Did you mean cosine?' if a known name is close to the value, or ''.
+
+  Capital and small letters are alike.
+  """
+  found = {name.lower(): name for name in names}
+  matches = difflib.get_close_matches(str(value).lower(), list(found), n=1)
+  return f' Did you mean {found[matches[0]]}?' if matches else ''
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:

@@ -35,6 +35,8 @@ def read_object(path: pathlib.Path) -> Mapping[str, Any]:
 def folder(name: str | pathlib.Path, flag: str = '') -> pathlib.Path:
   """The folder at a path; ValueError without one, and for an empty path."""
   path = pathlib.Path(name).expanduser()
+  if path.is_file():
+    raise ValueError(f'{flag}{name} is a file: give a folder.')
   if not str(name) or not path.is_dir():
     raise ValueError(f'{flag}{name}: there is no such folder.')
   return path

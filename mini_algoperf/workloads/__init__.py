@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.checks import did_you_mean
 from . import from_file
 from .arrays import ArrayWorkload as ArrayWorkload
 from .base import MiniWorkload as MiniWorkload
@@ -36,7 +37,8 @@ def workload_class(name: str) -> type[MiniWorkload]:
   if not from_file.is_file(name):
     raise ValueError(
       f'workload: {name!r} is unknown; use one of '
-      f'{", ".join(sorted(WORKLOADS))}, or file.py:ClassName'
+      f'{", ".join(sorted(WORKLOADS))}, or file.py:ClassName.'
+      + did_you_mean(name, WORKLOADS)
     )
   kind = from_file.load_class(name)
   if kind.name in WORKLOADS:

@@ -94,6 +94,10 @@ def read_rule(text: str) -> Rule:
       raise ValueError(f'--rule={text} is not valid JSON: {e}.') from e
   fields = dict(given) if isinstance(given, dict) else {'name': given}
   name, known = fields.pop('name', None), (*_YARDSTICKS, *_KINDS)
+  if name is None:
+    raise ValueError(
+      f'--rule={text}: "name" is missing; there are {", ".join(known)}.'
+    )
   if name not in known:
     raise ValueError(
       f'--rule={name}: there is no such rule; there are {", ".join(known)}.'

@@ -41,7 +41,7 @@ def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
   kept = 'Folder for runs that are trained; those in it are used, too.'
   more = "Folders of further logs, also the benchmark's; commas between them."
   for add in (
-    option('jobs', 'Runs at a time.', click.IntRange(1, 1000), default=2),
+    option('jobs', 'Runs at a time.', flags.WholeNumber(1, 1000), default=2),
     option('runs', kept, flags.NEW_FOLDER, default=_PLACES['runs']),
     switch('shipped', "Use the project's logs as well.", default=True),
     option('logs', more),
@@ -71,7 +71,7 @@ def experiments(figure: str | None) -> None:
   'Figures such as fig3.8a,fig3.11; fig3.8 is a, b and c. Default: all.',
   shell_complete=completes(_names),
 )
-@option('seeds', 'Train seeds 1 to N.', click.IntRange(1, 10_000), default=1)
+@option('seeds', 'Train seeds 1 to N.', flags.WholeNumber(1, 10_000), default=1)
 @option('out', 'For pictures.', flags.NEW_FOLDER, default='experiment_figures')
 @overwrite
 @_log_flags
@@ -109,7 +109,7 @@ def figures(
 
 
 @command
-@option('seeds', 'Seeds 1 to N.', click.IntRange(10, 10_000), default=10)
+@option('seeds', 'Seeds 1 to N.', flags.WholeNumber(10, 10_000), default=10)
 @option('out', 'Markdown file to write.', PATH, default='RESULTS.md')
 @overwrite
 @_log_flags
