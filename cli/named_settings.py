@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ settings_option = option(
 
 
 def read_settings(text: str | None) -> tuple[str, int | None, ScheduleParams]:
-  """A name that can be a folder's, a file's step_hint, and the settings.
+  """The name of settings or of their file, its step_hint, and the settings.
 
   ValueError for a text that is neither a name nor a file of settings.
   """
@@ -42,7 +43,9 @@ def read_settings(text: str | None) -> tuple[str, int | None, ScheduleParams]:
   name = 'muon' if text is None else text
   if name.endswith('.json'):
     file = paths.check_file(pathlib.Path(name).expanduser())
-    return 'own', *settings_json.read_file(file, SCHEDULE_PARAMS)
+    # A form of YAML has it, in quotes.
+    title = file.name if re.fullmatch(r'[\w. -]+', file.name) else 'own'
+    return title, *settings_json.read_file(file, SCHEDULE_PARAMS)
   known = {'muon': MUON, 'soft_reset': SOFT_RESET, 'thesis': THESIS, **RUNS}
   if name not in known:
     if os.path.isdir(name):

@@ -83,7 +83,7 @@ def schedule(
 @option('out', 'New, or empty.', flags.NEW_FOLDER, required=True)
 @settings_option
 @option('submission_path', 'A file of your own, made by make_submission.', PATH)
-@option('name', "Of the submission's folder. Default: that of the settings.")
+@option('name', "Of the submission's folder. Default: the settings', or own.")
 @option(
   'ruleset', 'For which it is handed in.', ['self', 'external'], default='self'
 )
@@ -120,7 +120,8 @@ def export(
     title, user_file, chosen = _read_exported(settings, submission_path)
     model = jax.ShapeDtypeStruct((2, 2), np.float32)
     chosen.optimizer.roles({'w': model})  # or every run would refuse it
-  name = title if name is None else name
+  if name is None:
+    name = 'own' if title.endswith('.json') else title
   if not re.fullmatch('[a-z][a-z0-9_]*', name) or keyword.iskeyword(name):
     raise ValueError(
       f'--name={name} must be lower-case letters, digits and _, begin with a '

@@ -109,6 +109,24 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     assert entries(pathlib.Path(name, 'self_tuning')) == [name]
 
 
+@pytest.mark.usefixtures('imported_once')
+@pytest.mark.parametrize(
+  ('file', 'title'), [('mine.json', 'mine.json'), ('"\\1.json', 'own')]
+)
+def test_settings_in_a_file_have_its_name(
+  file, title, tmp_path, monkeypatch, capsys
+):
+  """Unless it would break the form."""
+  monkeypatch.chdir(tmp_path)
+  pathlib.Path(file).write_text('{"repeat": false}')
+  assert export('--out=x', f'--settings={file}') == 0
+  own = pathlib.Path('x/self_tuning/own')
+  assert f'{own}: {title}, ' in capsys.readouterr().out
+  form = (own / 'submission_info.yml').read_text()
+  assert f': the settings {title} of reset-cycles ' in form
+  assert f'\nSettings `{title}` of ' in (own / 'README.md').read_text()
+
+
 def python_files(own):
   """The files below a folder that are Python's, by their names there."""
   return {
