@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_structure
@@ -22,6 +23,7 @@ from ..core.evaluation import Evaluation, Target, Way
 from ..core.forms import matrix
 from ..core.horizon import Intervals
 from ..early_switching import Context, Verdict
+from ..mini_algoperf import user_code
 from ..mini_algoperf.submission_loader import LoadedSubmission
 from ..optimizers.step import RunStart, Step
 from ..schedule_params import ScheduleParams
@@ -60,6 +62,8 @@ def rehearse(settings: ScheduleParams | None) -> None:
     ):
       share = np.float32(0.5), np.float32(warmup)
       _try(shape, '__call__', _is_number, 'one real number', *share)
+      for own in _own(shape, '__call__'):
+        _check_traced(own, *share)
 
   must_be = 'a state like `initial` and a Verdict: a text, numbers by `columns`'
   context = Context(0.5, target, seen)
@@ -160,6 +164,17 @@ def _try(
     answer = called(*arguments)
     if not is_right(answer):
       raise ValueError(f'{name} returned {answer!r}: it must return {must_be}.')
+
+
+def _check_traced(shape: Any, *share: Any) -> None:
+  """ValueError unless the shape, which takes numbers, can be traced as well."""
+  try:
+    jax.eval_shape(shape, *share)
+  except (IndexError, TypeError) as e:  # what jax's errors of tracing are
+    raise ValueError(
+      f'{type(shape).__name__}.__call__ must be a function that JAX can trace, '
+      f'with jnp.where for `if`: {user_code.message_of(e)}'
+    ) from e
 
 
 def _check_takes(name: str, called: Callable[..., Any], count: int) -> None:

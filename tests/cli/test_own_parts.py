@@ -118,6 +118,25 @@ def test_a_method_that_takes_too_few_arguments_is_named(
     own_parts.rehearse(params)
 
 
+@pytest.mark.parametrize(
+  'own',
+  (
+    lambda self, x, warmup: 1.0 if x < 0.5 else 0.5,
+    lambda self, x, warmup: math.cos(x),
+    lambda self, x, warmup: np.cos(x),
+    lambda self, x, warmup: (1.0, 0.5)[int(x)],
+  ),
+  ids=('if', 'math', 'numpy', 'index'),
+)
+def test_a_shape_that_jax_cannot_trace_is_named(own):
+  """With numbers it does well, and in the first step it would fail."""
+  params = settings('Shape', '__call__', None)
+  type(params.cycles[0].decay).__call__ = own
+  said = '^Shape.__call__ must .* that JAX can trace, .*: .*Error: .'
+  with pytest.raises(ValueError, match=said):
+    own_parts.rehearse(params)
+
+
 def test_an_own_part_inside_the_projects_is_tried():
   own = settings('Shape', '__call__', None).cycles[0].decay
   both = (Cycle(decay=Chained((Cosine(), own))),)

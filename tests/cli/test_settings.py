@@ -280,6 +280,10 @@ BROKEN = {
     *('patience.py', 'import math', "import math; __import__('reset_cycles')"),
     'cannot be imported: ModuleNotFoundError: ',
   ),
+  'untraced': (
+    *('plateau.py', 'jnp.where(x < 0.5, 1.0, ', '(1.0 if x < 0.5 else '),
+    'plateau.py, line 14: Plateau.__call__ must be a function that JAX can',
+  ),
   'settings': (
     *('my_submission.py', '(0.25)', f'(0.25 if {IS_HERE} else 0.5)'),
     'has other settings',
