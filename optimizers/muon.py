@@ -33,6 +33,7 @@ from .step import (
   RunStart,
   Step,
   averaged,
+  check_fields,
   clipped,
   descent,
   held,
@@ -126,6 +127,7 @@ class Muon(Checked, Optimizer):
     return size if math.isfinite(size) else 1.0
 
   def roles(self, params: Any) -> RoleOf:
+    check_fields(self.rest, self.rest.direction, params)
     return roles_by_field(('trace', 'norms', *self.rest.moments), ())
 
   def momentum_at(self, taken: ArrayLike) -> ArrayLike:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import optax
-from jax.tree_util import tree_map
+from jax.tree_util import tree_flatten_with_path, tree_map
 from jax.typing import ArrayLike
 
+from ..core.checks import check
 from ..core.forms import Form
 from .roles import RoleOf, roles_by_field
 
@@ -105,9 +106,36 @@ class Optimizer(Protocol):
 
     Args:
       params: tree of jax.ShapeDtypeStruct, such as will be trained.
+
+    Raises:
+      ValueError: for a name in `moments` or `iterates` that is no field.
     """
-    del params
+    check_fields(self, self.build, params)
     return roles_by_field(self.moments, self.iterates)
+
+
+def check_fields(
+  part: Direction | Optimizer,
+  build: Callable[[Step], optax.GradientTransformation],
+  params: Any,
+) -> None:
+  """Raises ValueError unless what a part names are fields of its state.
+
+  Fields without a leaf count: a model may have nothing to keep there.
+  """
+  init = lambda rate, params: build(Step(rate)).init(params)
+  leaves, _ = tree_flatten_with_path(
+    jax.eval_shape(init, 0.1, params),
+    is_leaf=lambda node: node is None or node == (),
+  )
+  keys = [key for path, _ in leaves for key in path]
+  fields = dict.fromkeys(key.name for key in keys if hasattr(key, 'name'))
+  has = ', '.join(fields) or 'none'
+  must_be = f'a tuple of names of fields of its state, which are {has}'
+  for kind in ('moments', 'iterates'):
+    given = getattr(part, kind, ())
+    name = f'{type(part).__name__}.{kind}'
+    check({*given} <= {*fields}, name, given, must_be)
 
 
 def descent(

@@ -284,6 +284,10 @@ BROKEN = {
     *('plateau.py', 'jnp.where(x < 0.5, 1.0, ', '(1.0 if x < 0.5 else '),
     'plateau.py, line 14: Plateau.__call__ must be a function that JAX can',
   ),
+  'mistyped': (
+    *('heavy_ball.py', "('trace',)", "('trce',)"),
+    "HeavyBall.moments=('trce',): must be a tuple of names of fields",
+  ),
   'settings': (
     *('my_submission.py', '(0.25)', f'(0.25 if {IS_HERE} else 0.5)'),
     'has other settings',

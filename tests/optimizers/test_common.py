@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.tree_util import GetAttrKey
 
 from helpers.every_optimizer import OPTIMIZERS
 from helpers.trees import assert_close, assert_same, host
@@ -19,7 +20,11 @@ from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.engine.model_reset import Model, ModelReset, role_in
 from reset_cycles.engine.records import as_plain
 from reset_cycles.engine.train_step import train_step
+from reset_cycles.optimizers.adamw import AdamW, Rms, RmsW
 from reset_cycles.optimizers.average import Averaged
+from reset_cycles.optimizers.momentum import Nesterov
+from reset_cycles.optimizers.muon import Muon
+from reset_cycles.optimizers.precise import InFloat32
 from reset_cycles.optimizers.roles import COUNT, ITERATE, MOMENT
 from reset_cycles.optimizers.step import Step
 from reset_cycles.soft_reset import FULL, ResetPlan
@@ -164,6 +169,69 @@ def test_a_reset(name):
     np.testing.assert_allclose(leaf, by_hand, rtol=rtol, atol=1e-7)
   found, _ = resets(laid_out(), (fresh, ()), FULL)
   assert_same((found.params, found.opt_state), (fresh, begun))
+
+
+class Mistyped(RmsW):
+  moments = ('nv',)
+
+
+class WithoutComma(Nesterov):
+  moments = 'trace'
+
+
+class Average(Averaged):
+  iterates = ('y',)
+
+
+@pytest.mark.parametrize('around', [lambda inner: inner, Averaged, InFloat32])
+@pytest.mark.parametrize(
+  ('optimizer', 'said'),
+  [
+    (Mistyped(), r"Mistyped.moments=\('nv',\): .* which are count, nu\.$"),
+    (WithoutComma(), "WithoutComma.moments='trace': must be a tuple of names"),
+  ],
+)
+def test_a_moment_that_is_no_field_of_the_state_is_refused(
+  around, optimizer, said
+):
+  with pytest.raises(ValueError, match=f'^{said}'):
+    around(optimizer).roles(START)
+
+
+def test_an_iterate_that_is_no_field_of_the_state_is_refused():
+  said = r"^Average.iterates=\('y',\): .* mu, nu, weight_sum, z\.$"
+  with pytest.raises(ValueError, match=said):
+    Average(AdamW()).roles(START)
+
+
+class MistypedRest(Rms):
+  moments = ('mu',)
+
+
+def test_a_moment_of_the_rest_may_be_empty_but_is_a_field():
+  kernel = {'kernel': START['kernel']}
+  assert Muon().roles(kernel)([GetAttrKey('nu')]) == MOMENT
+  with pytest.raises(ValueError, match='^MistypedRest.moments=.* count, nu'):
+    Muon(rest=MistypedRest()).roles(kernel)
+
+
+class ByKind(AdamW):
+  """Adam for vectors, momentum for what has more axes."""
+
+  moments = ('mu', 'nu', 'trace')
+
+  def build(self, step):
+    kinds = {'vector': super().build(step), 'other': optax.trace(0.9)}
+    kind = lambda x: 'vector' if x.ndim == 1 else 'other'
+    labels = functools.partial(jax.tree_util.tree_map, kind)
+    return optax.multi_transform(kinds, labels)
+
+
+@pytest.mark.parametrize('name', ['bias', 'kernel'])
+def test_a_moment_that_no_parameter_of_a_model_has_is_a_field(name):
+  role = ByKind().roles({name: START[name]})
+  for field in ByKind.moments:
+    assert role([GetAttrKey(field)]) == MOMENT
 
 
 def steps_on(devices, name, has_axis):
