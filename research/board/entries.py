@@ -18,6 +18,7 @@ import pathlib
 import re
 from typing import NamedTuple
 
+from ...console import errors
 from ...core.checks import did_you_mean
 from ...mini_algoperf.submission_loader import (
   LoadedSubmission,
@@ -74,12 +75,14 @@ def factor_of(name: str) -> float:
 
 
 def get_entry(text: str) -> Contender:
-  """A submission as the command line names it.
+  """A submission as the command line names it; a file is loaded on trial.
 
   Raises:
     ValueError: if there is no such submission or file, if a name has other
       characters than letters, digits, _, . and -, or if a file has the name of
       a submission that is known.
+    SetupError, RunError: if a file is no submission, or fails; see
+      `errors.setup_phase`.
   """
   name, _, given = text.partition('=')
   paths = {**known_paths(), **dict.fromkeys(ABLATIONS, _ABLATION_FILE)}
@@ -101,4 +104,8 @@ def get_entry(text: str) -> Contender:
   path = pathlib.Path(given).expanduser() if given else paths[name]
   if not path.is_file():
     raise ValueError(f'submission {text!r}: there is no file {path}.')
-  return Contender(name, str(path.resolve()), factor_of(name))
+  entry = Contender(name, str(path.resolve()), factor_of(name))
+  if given:
+    with errors.setup_phase(given, ''):
+      load(entry)
+  return entry

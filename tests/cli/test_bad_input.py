@@ -223,6 +223,9 @@ CASES = [
   ([*STUDY, '--submissions==a.py'], 'its name must consist of letters'),
   ([*STUDY, '--submissions=bare=a.py'], 'bare is a submission of the project'),
   ([*STUDY, '--submissions=sgdr,sgdr'], 'sgdr is given twice'),
+  ([*STUDY, '--submissions=a=typo.json'], 'typo.json: must be a Python file'),
+  ([*STUDY, '--submissions=a=part/submission.py'], 'has no function update_'),
+  ([*STUDY, '--submissions=sgdr,a=own/syntax.py'], 'syntax.py: cannot be imp'),
   (
     [*STUDY, '--workloads=heldout'],
     "workload 'heldout' is unknown; known are held_out, selection, digits, "
@@ -256,18 +259,24 @@ def test_one_line(words, message, capfd):
   assert captured.err.startswith('reset-cycles: error: ')
   assert captured.err.count('\n') == 1
   assert message in captured.err
-  assert not pathlib.Path('experiment_runs', 'fake').exists()
+  for written in ('experiment_runs/fake', 'o'):
+    assert not pathlib.Path(written).exists()
   assert pathlib.Path('plan.png').read_text() == 'mine'
 
 
-def test_an_error_of_ones_own_code_shows_its_lines(
-  bad_files, monkeypatch, capfd
-):
-  monkeypatch.chdir(bad_files)
+@pytest.mark.usefixtures('in_the_folder')
+@pytest.mark.parametrize(
+  'words',
+  (
+    ['run', '--workload=digits', '--submission_path=own/typo.py'],
+    [*STUDY, '--submissions=mine=own/typo.py'],
+  ),
+  ids=('run', 'study'),
+)
+def test_an_error_of_ones_own_code_shows_its_lines(words, capfd):
   write(
     'own/typo.py', f'{IMPORTS}make_submission(replace(THESIS, wiat=True))\n'
   )
-  words = ['run', '--workload=digits', '--submission_path=own/typo.py']
   assert cli.main(words) == 1
   err = capfd.readouterr().err
   assert err.startswith('reset-cycles: error: an error in your code:\n')
