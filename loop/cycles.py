@@ -51,6 +51,7 @@ from .states import (
   State,
   check_alive,
   check_optimizer,
+  check_state,
   contents,
   types_of,
   whole_step,
@@ -247,8 +248,9 @@ class Cycles:
     state.params instead still trains right.
 
     Raises:
-      ValueError: for a state of another optimizer.
+      ValueError: for what is no state, or one of another optimizer.
     """
+    check_state(state, self._fields)
     check_optimizer(state.opt_state, self._like.opt_state)
     params = self._training.evaluated(state)
     return with_averages(state.opt_state.inner, params)
@@ -419,8 +421,13 @@ class Cycles:
     return self._stage.plan_at(self._rate_factor)
 
   def learning_rate(self, state: Any) -> float:
-    """The learning rate of the step about to be taken; waits for the state."""
-    words = np.asarray(jax.device_get(state.opt_state.clock))
+    """The learning rate of the step about to be taken; waits for the state.
+
+    Raises:
+      ValueError: for what is no state of cycles.
+    """
+    clock = check_state(state, self._fields).opt_state.clock
+    words = np.asarray(jax.device_get(clock))
     return float(self._rate(words.astype(np.int32)))
 
   def _reading(self, state: Any, is_any_chain: bool = False) -> Reading:

@@ -38,20 +38,8 @@ def contents(state: Any, fields: Sequence[str], like: State) -> State:
   Raises:
     ValueError: if this is not a state of these cycles, or was donated.
   """
-  is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
-  is_state &= all(hasattr(state, name) for name in fields)
-  must_be = f'a NamedTuple or a dataclass with {" and ".join(fields)}'
-  must_be += ' (from an nnx.Optimizer: see examples/flax_nnx.py)'
-  check(is_state, 'state', type(state).__name__, must_be)
-  content = State(*(getattr(state, name) for name in fields))
+  content = check_state(state, fields)
   opt = content.opt_state
-  must_be = 'of cycles.optimizer.init (wrap the optimizer handed to Cycles)'
-  check(
-    isinstance(opt, ClockedState),
-    'state.opt_state',
-    type(opt).__name__,
-    must_be,
-  )
   words = {name: getattr(opt, name) for name in ('clock', 'control')}
   for name, leaf in words.items():
     must_be = 'an array (from an nnx.Optimizer: see examples/flax_nnx.py)'
@@ -66,6 +54,25 @@ def contents(state: Any, fields: Sequence[str], like: State) -> State:
     check(
       is_whole, f'dtype of state.opt_state.{name}', str(leaf.dtype), must_be
     )
+  return content
+
+
+def check_state(state: Any, fields: Sequence[str]) -> State:
+  """The fields of a state; ValueError if it lacks one, or the cycles' clock."""
+  is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
+  is_state &= all(hasattr(state, name) for name in fields)
+  must_be = f'a NamedTuple or a dataclass with {" and ".join(fields)}'
+  must_be += ' (from an nnx.Optimizer: see examples/flax_nnx.py)'
+  check(is_state, 'state', type(state).__name__, must_be)
+  content = State(*(getattr(state, name) for name in fields))
+  opt = content.opt_state
+  must_be = 'of cycles.optimizer.init (wrap the optimizer handed to Cycles)'
+  check(
+    isinstance(opt, ClockedState),
+    'state.opt_state',
+    type(opt).__name__,
+    must_be,
+  )
   return content
 
 

@@ -114,6 +114,32 @@ def test_parameters_may_be_one_array():
   np.testing.assert_allclose(mu, 0.75 * old.opt_state.inner[0].mu, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+  ('wrong', 'said'),
+  [
+    (
+      lambda state: state.params,
+      'state=.dict.: must be a NamedTuple or a data',
+    ),
+    (
+      lambda state: state._replace(opt_state=state.opt_state.inner),
+      'state.opt_state=.tuple.: must be of cycles.optimizer.init',
+    ),
+  ],
+  ids=('params', 'optax'),
+)
+def test_what_is_no_state_is_refused(wrong, said):
+  cycles = loops.make()
+  state = wrong(loops.start(cycles))
+  for call in (
+    lambda: cycles.before_step(0, state),
+    lambda: cycles.eval_params(state),
+    lambda: cycles.learning_rate(state),
+  ):
+    with pytest.raises(ValueError, match=said):
+      call()
+
+
 def test_a_deleted_state_is_refused_with_a_sentence():
   cycles = loops.make(loops.SWITCHING)
   old = loops.start(cycles)
