@@ -90,7 +90,7 @@ _ROWS = (
     f'and at .1 a click model misses its target; {_MUON}',
   ),
   _Row(
-    *('Muon', 'fall_start', 'steps from which on embeddings step by less'),
+    *('Muon', 'fall_start', 'steps from which on updates of embeddings shrink'),
     f'beside 1000 and none: {_PEAKS}',
   ),
   _Row(

@@ -43,7 +43,7 @@ def read_settings(text: str | None) -> tuple[str, int | None, ScheduleParams]:
   name = 'muon' if text is None else text
   if name.endswith('.json'):
     file = paths.check_file(pathlib.Path(name).expanduser())
-    # A form of YAML has it, in quotes.
+    # submission_info.yml has it in quotes.
     title = file.name if re.fullmatch(r'[\w. -]+', file.name) else 'own'
     return title, *settings_json.read_file(file, SCHEDULE_PARAMS)
   known = {'muon': MUON, 'soft_reset': SOFT_RESET, 'thesis': THESIS, **RUNS}

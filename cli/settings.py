@@ -83,7 +83,10 @@ def schedule(
 @option('out', 'New, or empty.', flags.NEW_FOLDER, required=True)
 @settings_option
 @option('submission_path', 'A file of your own, made by make_submission.', PATH)
-@option('name', "Of the submission's folder. Default: the settings', or own.")
+@option(
+  'name',
+  "Of the submission's folder. Default: that of the settings; own for a file.",
+)
 @option(
   'ruleset', 'For which it is handed in.', ['self', 'external'], default='self'
 )

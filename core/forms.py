@@ -214,7 +214,8 @@ def forms(
   Args:
     params: tree of anything with a shape, without axes of devices.
     user: path of a parameter, as jax.tree_util.keystr writes it -> its form;
-      False for no matrix; True or None where the other sources shall answer.
+      False for no matrix, which is a table where the best other source says
+      so, else a vector; True or None where the other sources shall answer.
     trace: of each leaf, what `uses.forms_of_uses` or `forms_of_init` has told.
     types: of each leaf, the name of the benchmark's type.
     has_names: whether names may tell. In a submission they do not: the
@@ -230,11 +231,13 @@ def forms(
   answers = []
   for i, (path, leaf) in enumerate(tree_flatten_with_path(params)[0]):
     name, shape = keystr(path), tuple(leaf.shape)
-    of_user = None if user is None else _of_user(name, shape, user(name))
     of_trace = trace[i] if trace else None
     of_type = by_type(types[i], shape) if types else None
     of_name = _by_name(name) if has_names else None
-    sources = (of_user, of_trace, of_type, of_name, by_shape(shape))
+    found = of_trace, of_type, of_name, by_shape(shape)
+    best = next(form for form in found if form)
+    answer = None if user is None else user(name)
+    sources = _of_user(name, shape, answer, best), *found
     if 0 in shape:  # nothing to orthogonalise
       sources = (None,) * 4 + sources[4:]
     form, source = next((f, s) for f, s in zip(sources, Source) if f)
@@ -297,7 +300,9 @@ def _in_words(form: Form) -> str:
   return '; '.join([form.kind.value, *named])
 
 
-def _of_user(name: str, shape: tuple[int, ...], answer: Any) -> Form | None:
+def _of_user(
+  name: str, shape: tuple[int, ...], answer: Any, best: Form
+) -> Form | None:
   if isinstance(answer, Form):
     if answer.is_matrix:
       answer.sides(shape)
@@ -305,7 +310,9 @@ def _of_user(name: str, shape: tuple[int, ...], answer: Any) -> Form | None:
   is_known = answer is None or isinstance(answer, bool)
   must_be = f'a Form, True, False or None for {name}'
   check(is_known, 'matrices', answer, must_be)
-  return VECTOR if answer is False else None
+  if answer is False:
+    return TABLE if best == TABLE else VECTOR
+  return None
 
 
 def _by_name(name: str) -> Form | None:

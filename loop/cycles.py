@@ -151,8 +151,9 @@ class Cycles:
         bound or default, times the shape of the share of the cycle that has
         passed.
       matrices: path of a parameter -> its form, a `core.forms.Form` such as
-        matrix(inputs=(1,), outputs=(0,)); False for no matrix; True or None
-        where its use, its name or its shape shall tell. Only `Muon` asks.
+        matrix(inputs=(1,), outputs=(0,)); False for no matrix; True or
+        None where its use, its name or its shape shall tell. These also tell
+        whether what is no matrix is an embedding. Only `Muon` asks.
       loss_fn: parameters -> loss, with an example batch bound. Its trace tells
         what each parameter is; None: that of make_params, where it runs the
         model, as flax's init does.

@@ -83,11 +83,11 @@ class Muon(Checked, Optimizer):
   number grows as the root of t, as a peak by `SpectralPeak` falls with the root
   of a run's steps: the weights come about as far within one mean in runs of all
   lengths. The longer the mean, the shorter a step on noise: from growth_start
-  on it falls about as the fourth root of t.
+  on it shrinks about as one over the fourth root of t.
 
-  A row of a table has gradients in few of the steps. So they are noisier than
-  those of a vector, and the steps of tables fall as the fourth root of t as
-  well, from fall_start on.
+  A row of a large table has gradients in few of the steps. So they are noisier
+  than those of a vector, and the steps of tables shrink as one over the fourth
+  root of t as well, from fall_start on.
 
   The size is that of the matrices as the run begins; see `spectral_size`. The
   rate is a share of it. It is 1 where no matrix tells it. Under random steps
@@ -105,8 +105,8 @@ class Muon(Checked, Optimizer):
   networks". The published form has a coherence of 0. The step in proportion to
   the coherence is ours, after McCandlish et al. 2018, "An empirical model of
   large-batch training", where the best step shrinks with the share of noise in
-  the gradient. The momentum that grows and the steps of tables that fall are
-  ours.
+  the gradient. The momentum that grows and the steps of tables that shrink
+  are ours.
   """
 
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients

@@ -55,12 +55,12 @@ def ScheduleFreeMuon(
   Args:
     one_minus_beta1, r, weight_lr_power: see `Averaged`.
     beta2, eps: see `Rms`.
-    momentum, growth_start, coherence, grad_clip: see `Muon`.
+    momentum, growth_start, fall_start, coherence, grad_clip: see `Muon`.
     weight_decay, decay_lr_power: see `Muon`. A step shrinks the weights by
       weight_decay rate^2 / size; with a decay_lr_power of 0, as in AdamW, by
       weight_decay times the rate.
-    rest_share: of the rate, for what is no matrix.
-    fall_start: see `Muon`.
+    rest_share: of the rate, for what is no matrix; for tables less from step
+      fall_start on.
 
   The combination of both is ours.
   """

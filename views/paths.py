@@ -63,19 +63,17 @@ def new_file(
 def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
   """Raises ValueError if a file must not be replaced, or cannot be written.
 
-  A folder that is still to be made is not tried.
+  Where folders are still to be made, the one that they come into is tried.
   """
   if check_file(path).exists() and not overwrite:
     raise ValueError(
       f'{what or path} exists: give another name, or --overwrite to replace it.'
     )
-  if path.parent.is_dir():
-    try:
-      tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as e:
-      raise ValueError(
-        f'{what or path} cannot be written: {e.strerror}.'
-      ) from e
+  above = next(up for up in path.absolute().parents if up.is_dir())
+  try:
+    tempfile.TemporaryFile(dir=above).close()
+  except OSError as e:
+    raise ValueError(f'{what or path} cannot be written: {e.strerror}.') from e
 
 
 def visible(root: pathlib.Path, pattern: str) -> list[pathlib.Path]:

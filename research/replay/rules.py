@@ -96,7 +96,7 @@ def read_rule(text: str) -> Rule:
   name, known = fields.pop('name', None), (*_YARDSTICKS, *_KINDS)
   if name is None:
     raise ValueError(
-      f'--rule={text}: "name" is missing; there are {", ".join(known)}.'
+      f'--rule={text}: "name" is missing; use one of {", ".join(known)}.'
     )
   if name not in known:
     raise ValueError(

@@ -103,8 +103,8 @@ def check_has_run(root: pathlib.Path, flag: str) -> None:
         if _read_job(path.parent) is not None:
           return
   raise ValueError(
-    f"{flag}{root}: no finished run of the thesis' registry is in it; a run "
-    'with other settings is none.'
+    f"{flag}{root}: no finished run of the thesis' registry is in it; runs "
+    'with other settings do not count.'
   )
 
 

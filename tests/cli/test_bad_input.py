@@ -213,7 +213,7 @@ CASES = [
   (['results', '--out=own'], '--out=own must end in .md'),
   (['results', '--out=page.md'], '--out=page.md exists'),
   (['replay', '--rule=progres'], 'Did you mean progress?'),
-  (['replay', '--rule={}'], '--rule={}: "name" is missing; there are never'),
+  (['replay', '--rule={}'], '--rule={}: "name" is missing; use one of never'),
   (['replay', '--rule={"name": "thesis", "n": 3}'], 'thesis.n: '),
   (['replay', '--logs=own'], 'give a folder of logs'),
   (['score', 'own'], 'give a folder of logs'),

@@ -173,8 +173,17 @@ def test_the_best_source_answers():
     Answer(TABLE, Source.TYPES, False),
     Answer(VECTOR, Source.TRACE, False),
     Answer(matrix([1, 2], [0]), Source.USER, False),
-    Answer(VECTOR, Source.USER, False),
+    Answer(TABLE, Source.USER, False),
   )
+
+
+def test_no_matrix_is_a_table_where_the_best_other_source_says_so():
+  found = forms.forms(
+    PARAMS, user=lambda path: False, trace=(None, None, None, VECTOR),
+    types=['EMBEDDING', 'WEIGHT', 'WEIGHT', 'EMBEDDING'],
+  )  # fmt: skip
+  assert [a.form for a in found] == [TABLE, VECTOR, VECTOR, VECTOR]
+  assert {a.source for a in found} == {Source.USER}
 
 
 @pytest.mark.parametrize('word', [True, None])
