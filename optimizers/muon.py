@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -137,11 +139,11 @@ class Muon(Checked, Optimizer):
     share = _start_over_steps(self.growth_start, taken)
     return 1 - (1 - self.momentum) * jnp.sqrt(share)
 
-  def table_share_at(self, taken: ArrayLike) -> ArrayLike:
-    """Of the rate, for tables; as `momentum_at`."""
+  def table_factor_at(self, taken: ArrayLike) -> ArrayLike:
+    """f of a table, as `momentum_at`."""
     if self.fall_start is None:
-      return self.rest_share
-    return self.rest_share * _start_over_steps(self.fall_start, taken) ** 0.25
+      return 1.0
+    return _start_over_steps(self.fall_start, taken) ** 0.25
 
   def build(self, step: Step) -> optax.GradientTransformation:
     decay: ArrayLike = 0.0  # and not 0 times a share that is infinite
@@ -153,32 +155,29 @@ class Muon(Checked, Optimizer):
     mu = self.momentum_at(step.taken)
     matrices = _orthogonal(mu, self.coherence, step, decay)
     rest = self.rest.direction(step)
-    of_tables = self.table_share_at(step.taken)
     parts = {
       'matrix': descent(matrices, step, weight_decay=0.0),
-      'table': descent(rest, step, decay, share=of_tables),
       'rest': descent(rest, step, decay, share=self.rest_share),
     }
+    fallen = optax.scale(self.table_factor_at(step.taken))
 
-    def kinds(params: Any) -> Any:
+    def each(label: Callable[[Form], Any], params: Any) -> Any:
       leaves, structure = tree_flatten(params)
       forms = step.forms or [by_shape(leaf.shape) for leaf in leaves]
-      return tree_unflatten(structure, map(_part, forms))
+      return tree_unflatten(structure, map(label, forms))
 
+    part = lambda form: 'matrix' if form.is_matrix else 'rest'
+    is_table = lambda form: form == TABLE
     return optax.chain(
-      clipped(self.grad_clip), optax.multi_transform(parts, kinds)
+      clipped(self.grad_clip),
+      optax.multi_transform(parts, functools.partial(each, part)),
+      optax.masked(fallen, functools.partial(each, is_table)),
     )
 
 
 def _start_over_steps(start: float, taken: ArrayLike) -> jax.Array:
   """min(1, start / t), t the number of the step before which `taken` were."""
   return jnp.minimum(1.0, start / (jnp.asarray(taken, jnp.float32) + 1))
-
-
-def _part(form: Form) -> str:
-  if form.is_matrix:
-    return 'matrix'
-  return 'table' if form == TABLE else 'rest'
 
 
 class MatrixState(NamedTuple):

@@ -291,7 +291,7 @@ def test_a_table_by_name_is_no_matrix():
   params = {'embedding': jnp.ones((3, 2))}
   with pytest.warns(UserWarning, match='guessed'):
     state = tx.init(params)
-  kept = state.base_optimizer_state[1].inner_states['table'].inner_state[1]
+  kept = state.base_optimizer_state[1].inner_states['rest'].inner_state[1]
   assert kept.nu['embedding'].shape == (3, 2)
 
 

@@ -10,11 +10,13 @@ from helpers import reference
 from helpers.trees import assert_same
 from reset_cycles.core import clock as clock_lib
 from reset_cycles.core.chain import jax_lr_schedule
-from reset_cycles.core.schedules import Cooldown, Cosine, Cycle
+from reset_cycles.core.forms import TABLE
+from reset_cycles.core.schedules import Constant, Cooldown, Cosine, Cycle
 from reset_cycles.engine.train_step import global_norm
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.clocked import clocked
 from reset_cycles.optimizers.momentum import NadamW
+from reset_cycles.optimizers.muon import Muon
 from reset_cycles.optimizers.schedule_free import ScheduleFreeAdamW
 from reset_cycles.optimizers.step import Step
 
@@ -180,3 +182,29 @@ def test_what_a_step_is_told():
   assert told[1].passed == pytest.approx(passed, rel=1e-6)
   assert told[1].taken == 4.5
   assert told[1].weight_decay == 1.0
+
+
+def test_the_steps_of_a_table_fall_on_by_the_plan():
+  """By hand, as the fourth root from step 3 on, over two cycles of four steps.
+
+  The second cycle goes on where the first one ended, and a chain begun anew
+  begins at 1. Adam's direction of gradients of 1 is 1.
+  """
+  cycle = Cycle(peak=0.1, warmup_factor=0.0, decay=Constant())
+  cycles = jax_lr_schedule(8, [cycle, cycle], 1.0).cycles
+  optimizer = Muon(weight_decay=0.0, rest_share=0.5, fall_start=2.0)
+  tables = Step(0.0, forms=(TABLE,))
+  tx = clocked(optimizer.build, cycles, begun(cycles), tables)
+  table = jnp.zeros((1, 1))
+  state, update = tx.init(table), jax.jit(tx.update)
+  steps = []
+  for i in range(11):
+    if i in (4, 8):
+      clock = words(i, int(i == 4), cycles)
+      state = state._replace(clock=clock)
+    step, state = update(jnp.ones((1, 1)), state, table)
+    steps.append(-float(step[0, 0]))
+  numbers = [*range(1, 9), 1, 2, 3]
+  expected = [0.05 * (2 / max(t, 2)) ** 0.25 for t in numbers]
+  assert expected[8] == 0.05 == pytest.approx(2**0.5 * expected[7])
+  np.testing.assert_allclose(steps, expected, rtol=1e-5)

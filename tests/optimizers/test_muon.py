@@ -129,12 +129,12 @@ def test_muon_agrees_with_its_twin(changes, size):
   point = optimizer.gradient_point(state.inner, params)
   for found, expected in zip(point.values(), twin[-1][0]):
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
-  # z and one moment for each number of the model, three counts and a sum; with a
+  # z and one moment for each number of the model, two counts and a sum; with a
   # coherence the mean norm of each of the two matrices.
   inner = state.inner
   sizes = [np.size(leaf) for leaf in jax.tree_util.tree_leaves(inner)]
   norms = 2 * (optimizer.inner.coherence > 0)
-  assert sum(sizes) == 4 + norms + 2 * sum(start.size for start in starts)
+  assert sum(sizes) == 3 + norms + 2 * sum(start.size for start in starts)
 
 
 def test_weights_are_held_at_the_root_of_their_first_size():
