@@ -25,7 +25,9 @@ from ...mini_algoperf.submission_loader import (
   as_submission,
   load_submission,
 )
+from ...schedule_params import SCHEDULE_PARAMS
 from ...submission import make_submission
+from ...views import settings_json
 from ...views.paths import read_object
 from . import ablation
 from .ablation import ABLATIONS, OF_MUON
@@ -41,7 +43,7 @@ class Contender(NamedTuple):
   """A submission."""
 
   name: str  # on the board
-  path: str  # of its Python file
+  path: str  # of its Python file, or of its settings as JSON
   factor: float  # by which its learning rates act multiplied
 
 
@@ -56,11 +58,17 @@ def load(entry: Contender) -> LoadedSubmission:
   """The submission of an entry; ablations are settings, all in one file.
 
   Raises:
-    ValueError: see `submission_loader.load_submission`.
+    ValueError: see `submission_loader.load_submission`, and
+      `settings_json.read_file` for a file of settings.
   """
   if entry.path == str(_ABLATION_FILE):
-    return as_submission(make_submission(ABLATIONS[entry.name]), entry.name)
-  return load_submission(entry.path)
+    settings = ABLATIONS[entry.name]
+  elif entry.path.endswith('.json'):
+    path = pathlib.Path(entry.path)
+    _, settings = settings_json.read_file(path, SCHEDULE_PARAMS)
+  else:
+    return load_submission(entry.path)
+  return as_submission(make_submission(settings), entry.name)
 
 
 def factor_of(name: str) -> float:

@@ -1,15 +1,18 @@
 """A study's runs: clock, logs, and what becomes of those that break."""
 
+import dataclasses
+
 import pytest
 
 from helpers.fakes import write_package
 from helpers.run_files import read_csv
-from reset_cycles.console.errors import RunFailed
+from reset_cycles.console.errors import RunFailed, SetupError
 from reset_cycles.mini_algoperf import files
-from reset_cycles.research.board import stand_in, study
+from reset_cycles.research.board import entries, stand_in, study
 from reset_cycles.research.board.conditions import CONDITIONS
 from reset_cycles.research.board.entries import Contender
 from reset_cycles.research.board.study import StudyRun
+from reset_cycles.schedule_params import MUON
 
 # Ten steps, and what a submission writes down of what it is told.
 SUBMISSION = """\
@@ -122,6 +125,19 @@ def test_a_run_that_ends_its_process_is_given_up_and_the_rest_goes_on(
   [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
   assert 'study_2' in failure.parts and 'killed' in failure.read_text()
   assert study.missing(jobs, tmp_path) == []
+
+
+def test_settings_of_ones_own_are_a_submission(tmp_path):
+  """The fields of a file take the place of those in force."""
+  path = tmp_path / 'short.json'
+  path.write_text('{"budget_factor": 0.5}')
+  entry = entries.get_entry(f'short={path}')
+  assert entry == Contender('short', str(path), 1.0)
+  settings = entries.load(entry).init_optimizer_state.settings
+  assert settings == dataclasses.replace(MUON, budget_factor=0.5)
+  path.write_text('{"budget_factor": -1}')
+  with pytest.raises(SetupError, match=r'short\.json: budget_factor=-1'):
+    entries.get_entry(f'short={path}')
 
 
 def test_all_runs_in_order_one_seed_after_the_other():
