@@ -9,7 +9,8 @@ moves the clock and compiles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -161,9 +162,13 @@ def sampled_rates(
   clocks = CycleClock(*(np.repeat(field, points) for field in zip(*starts)))
   steps = np.linspace(0, [c.steps for c in cycles], points, axis=1)
   words = packed(clocks._replace(anchor_nominal=steps.ravel()))
-  rate = lambda words: learning_rate(words, cycles)
   # A copy: a view would keep the array on the device.
-  return np.array(jax.jit(jax.vmap(rate))(words)).reshape(-1, points)
+  return np.array(_rates_program(cycles)(words)).reshape(-1, points)
+
+
+def _rates_program(cycles: Sequence[PlannedCycle]) -> Callable[[Any], Any]:
+  """The rates of rows of words; lengths and peaks are in the words."""
+  return jax.jit(jax.vmap(functools.partial(learning_rate, cycles=cycles)))
 
 
 def sampled_decays(

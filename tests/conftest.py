@@ -166,6 +166,31 @@ def _each_picture_is_drawn_once(_pictures, monkeypatch):
   monkeypatch.setattr(records, 'drawn', drawn)
 
 
+@pytest.fixture(scope='session')
+def _rates_programs():
+  """A program for each chain of shapes."""
+  return {}
+
+
+@pytest.fixture(autouse=True)
+def _the_rates_of_equal_shapes_are_traced_once(_rates_programs, monkeypatch):
+  """A tenth of a second at every set-up, and most runs have the same shapes."""
+  from reset_cycles.core import clock
+
+  traced = clock._rates_program
+
+  def program(cycles):
+    shapes = tuple((c.cycle.warmup, c.cycle.decay) for c in cycles)
+    try:
+      if shapes not in _rates_programs:
+        _rates_programs[shapes] = traced(cycles)
+    except TypeError:  # a test's own shape, which cannot be hashed
+      return traced(cycles)
+    return _rates_programs[shapes]
+
+  monkeypatch.setattr(clock, '_rates_program', program)
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_swallowed(request, caplog):
   """What a run survives is a fault all the same, unless the test is about it."""
