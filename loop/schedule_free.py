@@ -76,6 +76,7 @@ def schedule_free_muon(
   learning_rate: ArrayLike | Callable[[Any], Any] | None = None,
   *,
   num_steps: int | None = None,
+  steps_per_epoch: float | None = None,
   optimizer: Averaged = _OPTIMIZER,
   matrices: OfPath | None = None,
   loss_fn: Callable[[Any], Any] | None = None,
@@ -107,6 +108,9 @@ def schedule_free_muon(
       `optax.inject_hyperparams`.
     num_steps: steps of the run, of which a long one takes a smaller rate; only
       where no learning_rate is given. None: not known.
+    steps_per_epoch: steps in which each example is seen once; only with
+      num_steps. The more often a run sees its data, the stronger is its weight
+      decay; see `Muon.epochs_factor`. None: there is no end of the data.
     optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1). The
       weight decay goes by the rate over the size of the matrices at `init`; see
       `Muon`. A restored state keeps its one_minus_beta1.
@@ -126,12 +130,21 @@ def schedule_free_muon(
 
   Sources: see `Averaged`, `Muon` and `SpectralPeak`.
   """
-  _check_arguments(learning_rate, num_steps, optimizer)
+  _check_arguments(learning_rate, num_steps, steps_per_epoch)
+  own = _muon_in(optimizer)
   matrices, loss_fn = map(_function_in, (matrices, loss_fn))
   for name, function in (('matrices', matrices), ('loss_fn', loss_fn)):
     is_usable = function is None or callable(function)
     check(is_usable, name, function, 'a function or None')
   at_gradient = AtGradient(optimizer)
+
+  def share() -> Any:
+    return _PEAK.share * _PEAK.length_in(jnp, num_steps)
+
+  def decay_factor() -> ArrayLike:
+    if num_steps is None or steps_per_epoch is None:
+      return 1.0
+    return own.epochs_factor(num_steps / steps_per_epoch, share())
 
   @functools.lru_cache(maxsize=8)
   def answers_of(structure: Any, shapes: Sequence[Any]) -> tuple[Answer, ...]:
@@ -156,16 +169,13 @@ def schedule_free_muon(
       must_be = 'a number or a schedule where no parameter is a matrix'
       has_size = not forms or any(form.is_matrix for form in forms)
       check(has_size, 'learning_rate', learning_rate, must_be)
-      of_size = _PEAK.share * _PEAK.length_in(jnp, num_steps)
-      peak = jnp.asarray(of_size * size, jnp.float32)
+      peak = jnp.asarray(share() * size, jnp.float32)
     wide = widened(params)
     step = Step(jnp.float32(0), forms=forms)
     inner, t, total, z = at_gradient.build(step).init(wide)
     copies = coarse_of(params, wide)
-    share, count = jnp.float32(at_gradient.b1), jnp.int32(0)
-    return ScheduleFreeState(
-      share, total, t, inner, z, count, size, peak, copies
-    )
+    b1, count = jnp.float32(at_gradient.b1), jnp.int32(0)
+    return ScheduleFreeState(b1, total, t, inner, z, count, size, peak, copies)
 
   def update(
     updates: Any, state: Any, params: Any = None, **unused: Any
@@ -183,6 +193,7 @@ def schedule_free_muon(
     forms = tuple(answer.form for answer in forms_of(params))
     step = Step(
       jnp.asarray(rate, jnp.float32),
+      weight_decay=decay_factor(),
       taken=state.count,
       forms=forms,
       size=state.size,
@@ -362,7 +373,7 @@ def _package_of(frame: Any) -> str:
 
 
 def _check_arguments(
-  learning_rate: Any, num_steps: Any, optimizer: Any
+  learning_rate: Any, num_steps: Any, steps_per_epoch: Any
 ) -> None:
   if isinstance(learning_rate, (jax.Array, np.ndarray)):
     shape = learning_rate.shape
@@ -378,13 +389,22 @@ def _check_arguments(
     check(learning_rate is None, 'num_steps', num_steps, must_be)
     if not _is_traced(num_steps):
       check_count('num_steps', _value(num_steps))
-  is_muon = isinstance(optimizer, Averaged) and isinstance(
-    optimizer.inner, Muon
-  )
-  check(is_muon, 'optimizer', optimizer, 'a ScheduleFreeMuon(…)')
+  if steps_per_epoch is not None:
+    must_be = 'None where num_steps is not given'
+    check(num_steps is not None, 'steps_per_epoch', steps_per_epoch, must_be)
+    if not _is_traced(steps_per_epoch):
+      check_number('steps_per_epoch', _value(steps_per_epoch), '[1, inf)')
+
+
+def _muon_in(optimizer: Any) -> Muon:
+  """The `Muon` that is averaged, or a ValueError."""
+  inner = optimizer.inner if isinstance(optimizer, Averaged) else None
+  if not isinstance(inner, Muon):
+    raise ValueError(f'optimizer={optimizer!r}: must be a ScheduleFreeMuon(…).')
   share = optimizer.one_minus_beta1
   must_be = 'below 1: at 1, y is z, and tells nothing of the average'
   check(share < 1.0, 'one_minus_beta1', share, must_be)
+  return inner
 
 
 def _is_traced(number: Any) -> bool:

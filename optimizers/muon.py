@@ -42,6 +42,8 @@ from .step import (
 )
 
 _Steps = Annotated[float, '[1, inf)']
+# What a weight decay that follows the epochs lets a matrix grow to.
+_LEAST_SIZES = 3.0
 
 
 def _check_direction(name: str, value: object) -> None:
@@ -144,6 +146,30 @@ class Muon(Checked, Optimizer):
     if self.fall_start is None:
       return 1.0
     return _start_over_steps(self.fall_start, taken) ** 0.25
+
+  def epochs_factor(self, epochs: ArrayLike, share: ArrayLike) -> jax.Array:
+    """Factor on the weight decay of a run that sees its data more than once.
+
+    It is the number of epochs, from 1 on. So weights forget as much in each
+    epoch, however many there are: under random steps, and a peak that falls as
+    the root of the steps, a step's decay comes to depend on the steps of an
+    epoch alone. The factor ends where the weight decay would hold a matrix
+    below three times the size. Without an end a model of many epochs could not
+    fit what is free of noise.
+
+    Args:
+      epochs: how often the run sees its data.
+      share: the peak's, of the size of the matrices.
+
+    Source: Wang and Aitchison 2024, "How to set AdamW's weight decay as you
+    scale model and dataset size": the time in which weights forget is constant
+    in epochs. The end is ours.
+    """
+    decay = self.weight_decay * jnp.asarray(share) ** self.decay_lr_power
+    end = 1 / (_LEAST_SIZES * jnp.where(decay > 0, decay, 1.0))
+    return jnp.clip(
+      jnp.asarray(epochs, jnp.float32), 1.0, jnp.maximum(1.0, end)
+    )
 
   def build(self, step: Step) -> optax.GradientTransformation:
     decay: ArrayLike = 0.0  # and not 0 times a share that is infinite

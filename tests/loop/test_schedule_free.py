@@ -141,6 +141,23 @@ def test_without_a_rate_it_is_the_spectral_peak(num_steps, length):
   assert_close(update(tx, state), update(given, given.init(params)))
 
 
+@pytest.mark.parametrize(
+  ('steps_per_epoch', 'factor'),
+  # A share of .08 of 1,200 steps. From 1 / (3 * .3 * .08) epochs on, a matrix
+  # could not grow to three times its size.
+  ((2000, 1.0), (240.0, 5.0), (1, 1 / 0.072)),
+)
+def test_the_weight_decay_follows_the_epochs(steps_per_epoch, factor):
+  params = arrays(START)
+  told = muon(num_steps=1200, steps_per_epoch=steps_per_epoch)
+  stronger = ScheduleFreeMuon(weight_decay=0.3 * factor)
+  expected = trained(muon(num_steps=1200, optimizer=stronger))
+  assert_close(trained(told), expected, rtol=1e-5, atol=1e-6)
+  gap = trained(muon(num_steps=1200))[0]['w'] - expected[0]['w']
+  assert (np.abs(gap).max() > 1e-3) == (factor > 1)
+  assert told.init(params).peak == np.float32(0.08 * SIZE)
+
+
 def test_where_all_matrices_are_0_the_rate_is_that_of_a_size_of_1():
   zeros = map_(jnp.zeros_like, START)
   assert muon().init(zeros).peak == np.float32(0.16)
@@ -173,6 +190,17 @@ EMA = Averaged(ScheduleFreeMuon().inner, one_minus_beta1=1.0)
     (
       {'num_steps': 9, 'learning_rate': 0.1},
       'num_steps=9: must be None where a learning_rate is given',
+    ),
+    (
+      {'steps_per_epoch': 9},
+      'steps_per_epoch=9: must be None where num_steps is not given',
+    ),
+    *(
+      (
+        {'num_steps': 9, 'steps_per_epoch': steps},
+        r'steps_per_epoch=.*: must be a number in \[1, inf\)',
+      )
+      for steps in (0, -3.0, np.array(np.nan), 'one')
     ),
     ({'optimizer': ScheduleFreeAdamW()}, r'must be a ScheduleFreeMuon\(…\)'),
     ({'optimizer': AdamW()}, r'must be a ScheduleFreeMuon\(…\)'),

@@ -319,6 +319,17 @@ def test_the_steps_of_a_table_fall_as_the_fourth_root():
   np.testing.assert_allclose(steps['vector'], 32 * [0.5], rtol=1e-5)
 
 
+def test_the_factor_of_the_epochs_by_hand():
+  """It ends where decay times the size is a third: 1 / (3 * .3 * .16 * e)."""
+  optimizer = Muon(weight_decay=0.3, decay_lr_power=1.0)
+  epochs = np.array([0.2, 1.0, 4.5, 100.0])
+  found = optimizer.epochs_factor(epochs, 0.16)
+  np.testing.assert_allclose(found, [1.0, 1.0, 4.5, 1 / 0.144], rtol=1e-6)
+  # A decay that is as strong already, or none, stays as it is.
+  assert Muon(weight_decay=5.0).epochs_factor(100.0, 0.16) == 1.0
+  assert Muon(weight_decay=0.0).epochs_factor(100.0, 0.16) == 1.0
+
+
 def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
   """At rest_share of the rate; c does not depend on a factor on all rates."""
   same = {'one_minus_beta1': 0.2, 'r': 1.0, 'beta2': 0.9, 'weight_decay': 0.1}
