@@ -104,6 +104,18 @@ class ScheduleParams(Checked):
     rule = self.relative_peak
     return 1.0 if rule is None else rule.length_factor(end)
 
+  def decay_factor(self, end: int, steps_per_epoch: float | None) -> float:
+    """Factor on the weight decay of a cycle that ends after so many steps.
+
+    See `Muon.epochs_factor`. It is 1 for peaks that are no `SpectralPeak`'s.
+    """
+    rule = self.relative_peak
+    if steps_per_epoch is None or not isinstance(rule, SpectralPeak):
+      return 1.0
+    share = rule.share * rule.length_factor(end)
+    epochs = end / steps_per_epoch
+    return float(self.optimizer.epochs_factor(epochs, share))
+
 
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft
 # reset between any two, S(t) as in figure 3.7, and the end when cycles run out.

@@ -108,11 +108,13 @@ def jax_lr_schedule(
   budget_factor: float,
   name: str = 'budget_factor * step_hint',
   peak_factor: Callable[[int], float] = lambda end: 1.0,
+  decay_factor: Callable[[int], float] = lambda end: 1.0,
 ) -> Chain:
   """Lays out the chain of cycles over floor(budget_factor * step_hint) steps.
 
   Errors call these steps by `name`. A cycle's peak is multiplied by
-  `peak_factor` of the steps until the cycle ends, as planned here.
+  `peak_factor` of the steps until the cycle ends, as planned here, and its
+  weight decay by `decay_factor` of these steps.
 
   Raises:
     ValueError: if step_hint is no number above 0, a cycle would get no step, a
@@ -139,6 +141,7 @@ def jax_lr_schedule(
       n,
       math.floor(as_written(cycle.warmup_factor) * n),
       dataclasses.replace(cycle, peak=peak_factor(end) * cycle.peak),
+      decay_factor(end),
     )
     for n, end, cycle in zip(steps, ends, cycles)
   ]

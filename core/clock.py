@@ -65,7 +65,7 @@ def anchored_clock(
   size: float = 1.0,  # of the weights, above 0
 ) -> CycleClock:
   """A clock that goes from a nominal step of a cycle to the cycle's end."""
-  steps, warmup_steps, cycle = cycles[setting]
+  steps, warmup_steps, cycle, _ = cycles[setting]
   pace = (steps - nominal) / (end - step)
   peak = min(cycle.peak * rate_factor, _LARGEST)
   size = min(max(size, _SMALLEST), _LARGEST)
@@ -99,7 +99,7 @@ def rate_at(clock: CycleClock, cycles: Sequence[PlannedCycle]) -> jax.Array:
   # The rates of all cycles are computed, and one of them is taken. With a
   # lax.switch on a GPU the host would wait for the index at every step. XLA
   # computes equal shapes once.
-  for i, (_, _, cycle) in enumerate(cycles):
+  for i, (_, _, cycle, _) in enumerate(cycles):
     rise, fall = cycle.warmup(x), cycle.decay(x, warmup_steps / steps)
     factor_of_cycle = jnp.where(is_warmup, rise, fall).astype(jnp.float32)
     factor = jnp.where(clock.setting == i, factor_of_cycle, factor)
@@ -131,13 +131,13 @@ def weight_decay(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
   The number 1.0, not an array, if no cycle schedules the weight decay: a step
   then compiles as without a schedule. Else float32, of shape ().
   """
-  shapes = [planned.cycle.weight_decay for planned in cycles]
-  if all(shape == Constant() for shape in shapes):
+  parts = [(c.cycle.weight_decay, c.decay_factor) for c in cycles]
+  if all(part == (Constant(), 1.0) for part in parts):
     return 1.0
   setting, x = unpacked(words).setting, share_passed(words)
   factor = jnp.float32(1.0)
-  for i, shape in enumerate(shapes):
-    factor = jnp.where(setting == i, jnp.float32(shape(x)), factor)
+  for i, (shape, level) in enumerate(parts):
+    factor = jnp.where(setting == i, level * jnp.float32(shape(x)), factor)
   return factor
 
 
@@ -180,8 +180,9 @@ def sampled_decays(
   """
   shares = np.linspace(0.0, 1.0, points, dtype=np.float32)
   factors = np.ones((len(cycles), points), np.float32)
-  for row, (_, _, cycle) in zip(factors, cycles):
+  for row, (_, _, cycle, level) in zip(factors, cycles):
     if cycle.weight_decay != Constant():
       factor = lambda x, shape=cycle.weight_decay: jnp.float32(shape(x))
       row[:] = jax.jit(jax.vmap(factor))(shares)
+    row *= level
   return factors

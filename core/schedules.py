@@ -97,6 +97,7 @@ class PlannedCycle(NamedTuple):
   steps: int
   warmup_steps: int  # how many of them are warm-up
   cycle: Cycle
+  decay_factor: float = 1.0  # on the weight decay, beside the cycle's shape
 
 
 def as_written(number: float) -> Fraction:

@@ -24,6 +24,7 @@ from ..engine.model_reset import Model
 from ..engine.records import described
 from ..engine.state import Control, RunConfig
 from ..optimizers.clocked import TRANSFORMATION, ClockedState
+from ..optimizers.peaks import SpectralPeak
 from ..optimizers.schedule_free import ScheduleFreeMuon
 from ..optimizers.step import RunStart
 from ..schedule_params import ScheduleParams
@@ -100,6 +101,7 @@ class Cycles:
     settings: ScheduleParams | None = None,
     *,
     num_steps: int,
+    steps_per_epoch: float | None = None,
     make_params: Callable[[jax.Array], Any],
     optimizer: Any = None,
     peak: float | None = None,
@@ -123,6 +125,10 @@ class Cycles:
         those of SOFT_RESET, with an `optimizer`. Neither replaces a model that
         is finite.
       num_steps: steps of the whole chain.
+      steps_per_epoch: steps in which each example is seen once. The more often
+        the chain will have seen its data when a cycle ends, the stronger is the
+        cycle's weight decay; see `Muon.epochs_factor`. Only where the peak is
+        taken from the matrices. None: there is no end of the data.
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
         statistics) with has_batch_stats. jax must be able to trace it. Where
         an optimizer of matrices is inside, a fresh model is made at once, whose
@@ -170,7 +176,11 @@ class Cycles:
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
     goal = Target('metric', math.nan if target is None else target, rises)
-    stage = stage_of(settings, num_steps, goal)
+    must_be = 'None where the peak is not that of a SpectralPeak'
+    is_spectral = isinstance(settings.relative_peak, SpectralPeak)
+    is_used = steps_per_epoch is None or is_spectral
+    check(is_used, 'steps_per_epoch', steps_per_epoch, must_be)
+    stage = stage_of(settings, num_steps, goal, steps_per_epoch)
     fresh, shapes = fresh_models(make_params, key, has_batch_stats)
     params, stats = shapes
     rule = settings.relative_peak  # None where an optimizer is handed over
@@ -344,7 +354,12 @@ class Cycles:
     return self._handed_back(state, now, outcome)
 
   def new_stage(
-    self, state: Any, *, num_steps: int | None = None, tau: float = STAGE_TAU
+    self,
+    state: Any,
+    *,
+    num_steps: int | None = None,
+    steps_per_epoch: float | None = None,
+    tau: float = STAGE_TAU,
   ) -> tuple[Any, list[Event]]:
     """Begins the chain anew on the model at hand, as when the data have grown.
 
@@ -367,6 +382,7 @@ class Cycles:
     Args:
       state: before the first step of the stage; a reset donates it.
       num_steps: steps of the stage; None: as many as the chain has had.
+      steps_per_epoch: those of the stage; None: as before.
       tau: share of fresh values, in [0, 1]. 0 changes no value of the model: it
         goes on with a new chain. At 1 only the optimizer remembers the old one.
 
@@ -381,7 +397,7 @@ class Cycles:
     check_number('tau', tau, '[0, 1]')
     lacks = self._training.lacks
     check(tau == 0 or not lacks, 'tau', tau, f'0 {lacks}')
-    stage = next_stage(self._stage, num_steps)
+    stage = next_stage(self._stage, num_steps, steps_per_epoch)
     driver, model, before, step = self._reading(state, is_any_chain=True)
     is_finite = driver.model_reset.is_finite(model)
     decision = begin_stage(stage, before, step, tau, is_finite)

@@ -130,8 +130,7 @@ def schedule_free_muon(
 
   Sources: see `Averaged`, `Muon` and `SpectralPeak`.
   """
-  _check_arguments(learning_rate, num_steps, steps_per_epoch)
-  own = _muon_in(optimizer)
+  _check_arguments(learning_rate, num_steps, steps_per_epoch, optimizer)
   matrices, loss_fn = map(_function_in, (matrices, loss_fn))
   for name, function in (('matrices', matrices), ('loss_fn', loss_fn)):
     is_usable = function is None or callable(function)
@@ -144,7 +143,7 @@ def schedule_free_muon(
   def decay_factor() -> ArrayLike:
     if num_steps is None or steps_per_epoch is None:
       return 1.0
-    return own.epochs_factor(num_steps / steps_per_epoch, share())
+    return optimizer.epochs_factor(num_steps / steps_per_epoch, share())
 
   @functools.lru_cache(maxsize=8)
   def answers_of(structure: Any, shapes: Sequence[Any]) -> tuple[Answer, ...]:
@@ -373,7 +372,7 @@ def _package_of(frame: Any) -> str:
 
 
 def _check_arguments(
-  learning_rate: Any, num_steps: Any, steps_per_epoch: Any
+  learning_rate: Any, num_steps: Any, steps_per_epoch: Any, optimizer: Any
 ) -> None:
   if isinstance(learning_rate, (jax.Array, np.ndarray)):
     shape = learning_rate.shape
@@ -394,17 +393,13 @@ def _check_arguments(
     check(num_steps is not None, 'steps_per_epoch', steps_per_epoch, must_be)
     if not _is_traced(steps_per_epoch):
       check_number('steps_per_epoch', _value(steps_per_epoch), '[1, inf)')
-
-
-def _muon_in(optimizer: Any) -> Muon:
-  """The `Muon` that is averaged, or a ValueError."""
-  inner = optimizer.inner if isinstance(optimizer, Averaged) else None
-  if not isinstance(inner, Muon):
-    raise ValueError(f'optimizer={optimizer!r}: must be a ScheduleFreeMuon(…).')
+  is_muon = isinstance(optimizer, Averaged) and isinstance(
+    optimizer.inner, Muon
+  )
+  check(is_muon, 'optimizer', optimizer, 'a ScheduleFreeMuon(…)')
   share = optimizer.one_minus_beta1
   must_be = 'below 1: at 1, y is z, and tells nothing of the average'
   check(share < 1.0, 'one_minus_beta1', share, must_be)
-  return inner
 
 
 def _is_traced(number: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.chain import MOST_STEPS, Chain, jax_lr_schedule
-from ..core.checks import check, check_count
+from ..core.checks import check, check_count, check_number
 from ..core.evaluation import Target
 from ..engine import control as control_lib
 from ..engine.control import Transition
@@ -27,6 +27,7 @@ class Stage(NamedTuple):
 
   config: RunConfig
   start: Control
+  steps_per_epoch: float | None = None  # None: there is no end of the data
 
   @property
   def words(self) -> tuple[np.ndarray, np.ndarray]:
@@ -53,18 +54,30 @@ class Stage(NamedTuple):
     return steps >= control.planned_end or steps == planned_end
 
 
-def stage_of(settings: ScheduleParams, num_steps: int, target: Target) -> Stage:
+def stage_of(
+  settings: ScheduleParams,
+  num_steps: int,
+  target: Target,
+  steps_per_epoch: float | None = None,
+) -> Stage:
   """The stage of these cycles over so many steps.
 
   Raises:
     ValueError: if the cycles do not fit into the steps.
   """
   check_count('num_steps', num_steps)
+  if steps_per_epoch is not None:
+    check_number('steps_per_epoch', steps_per_epoch, '[1, inf)')
   chain = jax_lr_schedule(
-    num_steps, settings.cycles, 1.0, 'num_steps', settings.peak_factor
+    num_steps,
+    settings.cycles,
+    1.0,
+    'num_steps',
+    settings.peak_factor,
+    lambda end: settings.decay_factor(end, steps_per_epoch),
   )
   config = RunConfig(settings, chain, target)
-  return Stage(config, control_lib.start(config))
+  return Stage(config, control_lib.start(config), steps_per_epoch)
 
 
 def suited(stage: Stage, run_start: RunStart) -> Stage:
@@ -73,12 +86,20 @@ def suited(stage: Stage, run_start: RunStart) -> Stage:
   return stage._replace(start=start)
 
 
-def next_stage(stage: Stage, num_steps: int | None) -> Stage:
-  """The stage with the same settings over num_steps; None: the same stage."""
-  if num_steps is None:
+def next_stage(
+  stage: Stage, num_steps: int | None, steps_per_epoch: float | None
+) -> Stage:
+  """The stage with the same settings over num_steps.
+
+  None: as many steps, or as many of an epoch, as the stage before.
+  """
+  settings, chain, target, *_ = stage.config
+  num_steps = chain.steps if num_steps is None else num_steps
+  if steps_per_epoch is None:
+    steps_per_epoch = stage.steps_per_epoch
+  if (num_steps, steps_per_epoch) == (chain.steps, stage.steps_per_epoch):
     return stage
-  settings, _, target, *_ = stage.config
-  after = stage_of(settings, num_steps, target)
+  after = stage_of(settings, num_steps, target, steps_per_epoch)
   before = stage.start
   start = after.start._replace(rate_factor=before.rate_factor, size=before.size)
   return after._replace(start=start)

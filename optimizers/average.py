@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.tree_util import tree_map
+from jax.typing import ArrayLike
 
 from ..core.checks import (
   Checked,
@@ -99,6 +100,9 @@ class Averaged(Checked, Optimizer):
 
   def size(self, start: RunStart) -> float:
     return self.inner.size(start)
+
+  def epochs_factor(self, epochs: ArrayLike, share: ArrayLike) -> jax.Array:
+    return self.inner.epochs_factor(epochs, share)
 
   def roles(self, params: Any) -> RoleOf:
     by_field, inner = super().roles(params), self.inner.roles(params)

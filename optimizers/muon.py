@@ -148,18 +148,14 @@ class Muon(Checked, Optimizer):
     return _start_over_steps(self.fall_start, taken) ** 0.25
 
   def epochs_factor(self, epochs: ArrayLike, share: ArrayLike) -> jax.Array:
-    """Factor on the weight decay of a run that sees its data more than once.
+    """See `Optimizer.epochs_factor`.
 
-    It is the number of epochs, from 1 on. So weights forget as much in each
-    epoch, however many there are: under random steps, and a peak that falls as
-    the root of the steps, a step's decay comes to depend on the steps of an
-    epoch alone. The factor ends where the weight decay would hold a matrix
-    below three times the size. Without an end a model of many epochs could not
-    fit what is free of noise.
-
-    Args:
-      epochs: how often the run sees its data.
-      share: the peak's, of the size of the matrices.
+    The factor is the number of epochs, from 1 on. So weights forget as much in
+    each epoch, however many there are: where a peak falls as the root of the
+    steps, the decay of a step comes to depend on the steps of an epoch alone.
+    The factor ends where the weight decay would hold a matrix below three times
+    the size. Without an end a model of many epochs could not fit data that are
+    free of noise.
 
     Source: Wang and Aitchison 2024, "How to set AdamW's weight decay as you
     scale model and dataset size": the time in which weights forget is constant

@@ -101,6 +101,16 @@ class Optimizer(Protocol):
     del start
     return 1.0
 
+  def epochs_factor(self, epochs: ArrayLike, share: ArrayLike) -> jax.Array:
+    """Factor on the weight decay of a run that sees its data more than once.
+
+    Args:
+      epochs: how often the run sees its data.
+      share: the peak's, of the size of the weights.
+    """
+    del epochs, share
+    return jnp.float32(1.0)
+
   def roles(self, params: Any) -> RoleOf:
     """What a reset does to the leaf at a path of the state.
 

@@ -71,7 +71,7 @@ def period_at(chain: Chain, step: int) -> Period:
 def _of_cycle(
   number: int, start: int, planned: PlannedCycle
 ) -> Iterator[Period]:
-  steps, warmup, cycle = planned
+  steps, warmup, cycle, _ = planned
   last, warmup_end = start + steps, start + warmup
 
   def at(share: float) -> int:

@@ -401,3 +401,11 @@ def test_the_settings_in_force_are_what_the_pages_say():
   assert MUON.repeat and MUON.early_switching
   # The rate is a step's spectral norm, and so is the size that it is a share of.
   assert isinstance(MUON.relative_peak, SpectralPeak)
+
+
+def test_the_factor_on_the_weight_decay_of_a_cycle():
+  """Its epochs, up to 1 / (3 * .3 * share); 1 without a SpectralPeak."""
+  found = [MUON.decay_factor(end, 240) for end in (120, 240, 1200)]
+  assert found == [1.0, 1.0, 5.0]
+  assert MUON.decay_factor(300, 1) == pytest.approx(1 / 0.144)
+  assert MUON.decay_factor(1200, None) == SOFT_RESET.decay_factor(900, 3) == 1.0

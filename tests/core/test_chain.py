@@ -65,7 +65,7 @@ def test_the_steps_of_a_run_and_of_its_warmup(
 ):
   only = cycle(0.5, warmup_factor)
   found = lay_out(step_hint, only, budget_factor=budget_factor)
-  assert found.cycles == ((steps, warmup, only),)
+  assert found.cycles == ((steps, warmup, only, 1.0),)
 
 
 def test_chains_that_do_not_fit():
@@ -92,7 +92,7 @@ def test_sampled_rates_agree_with_their_twin(params, step_hint):
   # A cycle's rate at its end is its own, and not the next one's.
   samples = sampled_rates(chain.cycles)
   assert samples.shape == (len(chain.cycles), 1000)
-  for rates, (steps, _, cycle) in zip(samples, chain.cycles):
+  for rates, (steps, _, cycle, _) in zip(samples, chain.cycles):
     nominal = np.linspace(0, steps, 1000).tolist()
     expected = [reference.cycle_rate(t, steps, cycle) for t in nominal]
     assert_close(rates, expected, cycle.peak)

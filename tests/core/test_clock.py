@@ -93,7 +93,7 @@ def test_any_clock_is_read_by_one_program(compilations):
   with compilations() as compiled:
     for step, nominal, end, i, factor in anchors:
       clock = clock_lib.anchored_clock(step, nominal, end, i, PLANNED, factor)
-      steps, _, cycle = PLANNED[i]
+      steps, _, cycle, _ = PLANNED[i]
       for now in range(step, end + 5):
         found.append(float(rate(clock_lib.packed(at(clock, now)))))
         t = min(clock_lib.nominal_step(clock, now), steps)

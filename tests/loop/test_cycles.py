@@ -334,6 +334,10 @@ def test_many_steps_at_once_are_those_steps():
   ('changes', 'said'),
   [
     ({'num_steps': 0}, 'num_steps=0: must be a whole number'),
+    (
+      {'steps_per_epoch': 4, 'peak': 0.1},
+      'steps_per_epoch=4: must be None where the peak is not that of a Spectra',
+    ),
     ({'num_steps': 2}, 'each needs at least one'),
     ({'target': math.nan}, 'target=nan: must be a number in'),
     ({'rises': 1}, 'rises=1: must be True or False'),

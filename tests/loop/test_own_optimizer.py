@@ -33,6 +33,7 @@ from reset_cycles.optimizers.schedule_free import (
 )
 from reset_cycles.optimizers.step import RunStart, Step
 from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.shapes.composed import PiecewiseConstant
 from reset_cycles.views import settings_json
 
 map_ = jax.tree_util.tree_map
@@ -155,6 +156,31 @@ def test_by_default_it_is_muon_at_the_peak_of_the_fresh_weights(
   first_end = cycles.config.chain.cycles[0].steps
   shared = SpectralPeak().peak(RunStart(FRESH, FORMS, first_end))
   assert peak == pytest.approx(shared)
+
+
+def test_the_weight_decay_follows_the_epochs():
+  """Those at the end of each cycle, up to 1 / (3 * .3 * .16): as written out."""
+  cycles = told(steps_per_epoch=2.0)
+  planned = cycles.config.chain.cycles
+  assert [cycle.steps for cycle in planned] == [3, 6, 11, 20]
+  factors = [1.5, 4.5, 1 / 0.144, 1 / 0.144]
+  found = [cycle.decay_factor for cycle in planned]
+  np.testing.assert_allclose(found, factors, rtol=1e-6)
+  by_hand = dataclasses.replace(
+    MUON_LOOP,
+    cycles=tuple(
+      dataclasses.replace(c, weight_decay=PiecewiseConstant((f, f), (0.5,)))
+      for c, f in zip(MUON_LOOP.cycles, factors)
+    ),
+  )
+
+  def end_of(cycles):
+    return loops.train(cycles, loops.start(cycles), {}, 0, 40)[0].params
+
+  end = end_of(cycles)
+  assert_close(end, end_of(told(by_hand)), rtol=1e-5, atol=1e-6)
+  apart = map_(lambda a, b: np.abs(a - b).max(), end, end_of(told()))
+  assert max(jax.tree_util.tree_leaves(apart)) > 1e-3
 
 
 def test_the_schedule_has_the_peak_of_the_optimizer_at_hand():

@@ -13,7 +13,7 @@ import pytest
 from helpers import loops
 from helpers.trees import assert_close, assert_same, host
 from reset_cycles.core.clock import steps_taken
-from reset_cycles.loop import State
+from reset_cycles.loop import Cycles, State
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, SoftReset
 
@@ -73,6 +73,29 @@ def test_an_optimizer_is_told_the_steps_of_the_stage():
   assert taken(state) == 0
   state, _ = loops.train(cycles, state, {}, 12, 15)
   assert taken(state) == 3
+
+
+def test_a_stage_has_epochs_of_its_own():
+  """Of as many steps as before, where nothing else is said."""
+  cycles = Cycles(
+    num_steps=12,
+    steps_per_epoch=3.0,
+    make_params=loops.init,
+    matrices=is_kernel,
+  )
+  factors = lambda: [c.decay_factor for c in cycles.config.chain.cycles]
+  assert factors() == [1.0, 1.0, 2.0, 4.0]  # ends at 1, 3, 6 and 12
+  state = loops.start(cycles)
+  state, _ = cycles.new_stage(state, tau=0.0)
+  assert factors() == [1.0, 1.0, 2.0, 4.0]
+  state, _ = cycles.new_stage(state, steps_per_epoch=6, tau=0.0)
+  assert factors() == [1.0, 1.0, 1.0, 2.0]
+  state, _ = cycles.new_stage(state, num_steps=24, tau=0.0)
+  assert factors() == [1.0, 1.0, 2.0, 4.0]  # ends at 2, 6, 12 and 24
+
+
+def is_kernel(path):
+  return True if 'kernel' in path else False
 
 
 def test_the_rates_are_those_of_the_chain_over_the_new_steps():

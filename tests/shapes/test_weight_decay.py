@@ -168,6 +168,23 @@ def test_a_constant_decay_is_the_number_one(settings):
   assert Step(0.1).weight_decay == 1.0
 
 
+def test_a_cycle_has_a_factor_beside_its_shape():
+  """As the plan has it: here 3 times 1 - t / 100 in the second cycle."""
+  plan = planned(Constant(), shapes.Linear())
+  cycles = (
+    plan[0]._replace(decay_factor=2.0),
+    plan[1]._replace(decay_factor=3.0),
+  )
+  at = lambda step, i: float(
+    clock_lib.weight_decay(words(cycles, step, i), cycles)
+  )
+  half = STEPS // 2
+  assert [at(0, 0), at(half - 1, 0)] == [2.0, 2.0]
+  assert [at(half, 1), at(half + half // 4, 1)] == pytest.approx([3.0, 2.25])
+  decays = clock_lib.sampled_decays(cycles, 5)
+  np.testing.assert_allclose(decays, [[2.0] * 5, [3.0, 2.25, 1.5, 0.75, 0.0]])
+
+
 def test_a_clock_that_is_stretched_reads_the_nominal_step():
   cycles = planned(shapes.Linear())
   clock = clock_lib.anchored_clock(10, 50.0, 310, 0, cycles)  # a pace of 1/2
