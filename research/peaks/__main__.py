@@ -19,8 +19,8 @@ def peaks() -> None:
 
 @peaks.command(cls=Command)
 @option('steps', 'Lengths, such as 300,1500. Default: all five.')
-@option('tasks', 'Such as noisy_labels,images. Default: all eight.')
-@option('arms', 'Such as share,adamw. Default: all.')
+@option('tasks', 'Such as images,labels_of_8k. Default: the eight of the grid.')
+@option('arms', 'Such as law,by_epoch. Default: share,law,adamw.')
 @option('numbers', 'Shares or peaks, such as 0.01,0.16. Default: all.')
 @option('seeds', 'Such as 0-9, or 3,5.', default='0')
 @option('real_data', 'Folder of cifar10.zip and Multi30k; see PEAKS.md.', PATH)
@@ -37,10 +37,11 @@ def train(
   """Trains what the log lacks, a row for each run."""
   with errors.ended_by_signals(), errors.setup_phase():
     from . import study
-    from .tasks import REAL, TASKS
+    from .tasks import FEW, REAL, TASKS
 
-    names = flags.read_names('--tasks', tasks, TASKS)
-    kinds = flags.read_names('--arms', arms, study.ARMS)
+    known_tasks = {**TASKS, **FEW}
+    names = flags.read_names('--tasks', tasks or ','.join(TASKS), known_tasks)
+    kinds = flags.read_names('--arms', arms or 'share,law,adamw', study.ARMS)
     lengths = flags.read_names('--steps', steps, study.LENGTHS)
     known = {str(n): n for arm in kinds for n in study.ARMS[arm].numbers}
     chosen = flags.read_names('--numbers', numbers, known)
@@ -71,7 +72,10 @@ def table(log: pathlib.Path | None) -> None:
 
     print(tables.table(log or study.LOG))
     print(tables.seeds(log or study.LOG))
-    print(tables.tried(study.LOG.with_name('tried.csv'), log or study.LOG))
+    beside = study.LOG.with_name
+    print(tables.few(beside('few.csv'), log or study.LOG))
+    print(tables.tried_on_few(beside('few_tried.csv')))
+    print(tables.tried(beside('tried.csv'), log or study.LOG))
 
 
 if __name__ == '__main__':

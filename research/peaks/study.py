@@ -25,12 +25,13 @@ import numpy as np
 import optax
 
 from ...core import forms
+from ...loop import Cycles, State
 from ...optimizers.peaks import SpectralPeak
 from ...optimizers.step import Optimizer, RunStart, Step
 from ...schedule_params import MUON
 from .. import run_logs
 from ..former import BEFORE_THE_LAW
-from .tasks import TASKS, Task
+from .tasks import FEW, TASKS, Task
 
 LOG = pathlib.Path(__file__).with_name('runs.csv')
 LENGTHS = {str(steps): steps for steps in (300, 1500, 6000, 24000, 100000)}
@@ -47,13 +48,32 @@ class Arm(NamedTuple):
   numbers: Sequence[float]  # shares, or peaks of AdamW
   # Steps of the longest run with the whole share; None: a run of any length.
   whole: float | None = None
+  # (epochs, share of the peak) -> factor on the weight decay.
+  epochs_factor: Callable[[float, Any], Any] | None = None
+  decay: float = 0.01  # weight decay of AdamW, times its rate
+  is_chain: bool = False  # whether it is `Cycles`, as it is without settings
 
 
 _LAW: Any = MUON.relative_peak
 ARMS = {
   'share': Arm(BEFORE_THE_LAW.optimizer, SHARES),
   'law': Arm(MUON.optimizer, (_LAW.share,), whole=_LAW.whole),
+  'by_epoch': Arm(
+    MUON.optimizer,
+    (_LAW.share,),
+    whole=_LAW.whole,
+    epochs_factor=MUON.optimizer.epochs_factor,
+  ),
+  'chain': Arm(MUON.optimizer, (_LAW.share,), is_chain=True),
+  'chain_by_epoch': Arm(
+    MUON.optimizer,
+    (_LAW.share,),
+    epochs_factor=MUON.optimizer.epochs_factor,
+    is_chain=True,
+  ),
   'adamw': Arm(None, PEAKS),
+  'adamw_decay_0.1': Arm(None, PEAKS, decay=0.1),
+  'adamw_decay_1': Arm(None, PEAKS, decay=1.0),
 }
 
 
@@ -91,7 +111,7 @@ def forms_of(task: Task, params: Any) -> tuple[forms.Form, ...]:
 
 @functools.lru_cache(maxsize=1)
 def _task(name: str, folder: pathlib.Path) -> Task:
-  return TASKS[name](folder)
+  return {**TASKS, **FEW}[name](folder)
 
 
 @functools.lru_cache(maxsize=4)
@@ -99,18 +119,21 @@ def _program(
   name: str, folder: pathlib.Path, arm: str
 ) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
   """(init, train): compiled once for all lengths, numbers and seeds."""
-  task, optimizer = _task(name, folder), ARMS[arm].optimizer
+  task, (optimizer, *_, decay) = _task(name, folder), ARMS[arm]
   shapes = jax.eval_shape(task.init, jax.random.PRNGKey(0))
   kinds = forms_of(task, shapes)
 
   def transformation(
-    rate: Any, size: Any, taken: Any = 0
+    rate: Any, size: Any, epochs: Any = 1.0, taken: Any = 0
   ) -> optax.GradientTransformation:
     if optimizer is None:
-      return optax.adamw(rate, weight_decay=0.01)
-    return optimizer.build(Step(rate, taken=taken, forms=kinds, size=size))
+      return optax.adamw(rate, weight_decay=decay)
+    step = Step(rate, epochs, taken=taken, forms=kinds, size=size)
+    return optimizer.build(step)
 
-  def one_step(data: Any, key: Any, steps: Any, peak: Any, size: Any) -> Any:
+  def one_step(
+    data: Any, key: Any, steps: Any, peak: Any, size: Any, epochs: Any
+  ) -> Any:
     def body(i: Any, carry: Any) -> Any:
       params, state = carry
       batch = task.draw(data, jax.random.fold_in(key, i))
@@ -119,7 +142,7 @@ def _program(
         at = optimizer.gradient_point(state, params)
       grads = jax.grad(task.loss)(at, batch)
       factor = rate_factor((i + 1) / steps, is_cosine=optimizer is None)
-      step = transformation(peak * factor, size, i)
+      step = transformation(peak * factor, size, epochs, i)
       updates, state = step.update(grads, state, params)
       return optax.apply_updates(params, updates), state
 
@@ -140,22 +163,68 @@ def _program(
   return jax.jit(init), jax.jit(train, donate_argnums=1)
 
 
+def chain_losses_of(
+  run: Run, folder: pathlib.Path
+) -> tuple[float, list[float]]:
+  """As `losses_of`, of `Cycles` in a loop."""
+  task, key = _task(run.task, folder), jax.random.PRNGKey(run.seed)
+  params = jax.jit(task.init)(key)
+  leaves, _ = jax.tree_util.tree_flatten_with_path(params)
+  paths = [jax.tree_util.keystr(path) for path, _ in leaves]
+  cycles = Cycles(
+    num_steps=run.steps,
+    steps_per_epoch=task.steps_per_epoch
+    if ARMS[run.arm].epochs_factor
+    else None,
+    make_params=task.init,
+    rises=False,
+    matrices=dict(zip(paths, forms_of(task, params))).__getitem__,
+  )
+
+  @jax.jit
+  def step(state: Any, data: Any, i: Any) -> Any:
+    batch = task.draw(data, jax.random.fold_in(key, i))
+    grads = jax.grad(task.loss)(state.params, batch)
+    updates, after = cycles.optimizer.update(
+      grads, state.opt_state, state.params
+    )
+    return State(optax.apply_updates(state.params, updates), after)
+
+  test = jax.jit(task.loss)
+  state = State(params, cycles.optimizer.init(params))
+  untrained, losses = float(test(params, task.test)), []
+  ends = set(np.linspace(0, run.steps, _TESTS + 1).astype(int).tolist())
+  for i in range(run.steps):
+    state, _ = cycles.before_step(i, state)
+    state = step(state, task.data, i)
+    if i + 1 in ends:
+      loss = float(test(cycles.eval_params(state), task.test))
+      state, _ = cycles.after_evaluation(i + 1, loss, loss, state)
+      losses.append(loss)
+  return untrained, losses
+
+
 def losses_of(run: Run, folder: pathlib.Path) -> tuple[float, list[float]]:
   """The loss of the untrained model, and after each thirtieth of the run."""
+  if ARMS[run.arm].is_chain:
+    return chain_losses_of(run, folder)
   task = _task(run.task, folder)
   init, train = _program(run.task, folder, run.arm)
   key = jax.random.PRNGKey(run.seed)
   carry, untrained = init(key)
-  peak, size, arm = run.number, 1.0, ARMS[run.arm]
+  peak, size, epochs, arm = run.number, 1.0, 1.0, ARMS[run.arm]
   if arm.optimizer is not None:
     steps = run.steps if arm.whole else None
     start = RunStart(carry[0], forms_of(task, carry[0]), steps)
     rule = SpectralPeak(run.number, arm.whole or 1.0)
     peak, size = rule.peak(start), arm.optimizer.size(start)
+  if arm.epochs_factor and task.steps_per_epoch is not None:
+    passes = run.steps / task.steps_per_epoch
+    epochs = float(arm.epochs_factor(passes, peak / size))
   ends = np.linspace(0, run.steps, _TESTS + 1).astype(int)
   losses = []
   for first, last in zip(ends[:-1], ends[1:]):
-    of_run = key, (first, last), run.steps, peak, size
+    of_run = key, (first, last), run.steps, peak, size, epochs
     carry, loss = train(task.data, carry, *of_run)
     losses.append(float(loss))
   return float(untrained), losses

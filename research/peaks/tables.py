@@ -18,6 +18,8 @@ Curves = Mapping[tuple[str, float], list[float]]
 _ARMS = {'share', 'law', 'adamw'}  # without which a cell has no row
 _FIXED = 'share', 0.08  # in force before
 _LAW = 'law', 0.16
+_BY_EPOCH = 'by_epoch', 0.16
+_CHAINS = ('chain', 0.16), ('chain_by_epoch', 0.16)
 _HEAD = (
   '| task | steps | best share | AdamW | .08: over the best, reaches AdamW '
   '| the law: over the best, reaches AdamW |\n'
@@ -27,6 +29,21 @@ _SEEDS_HEAD = (
   '| task | steps | seeds | below AdamW at the end | seeds that reach AdamW '
   '| after |\n|---|---|---|---|---|---|'
 )
+_FEW_HEAD = (
+  '| task | steps | epochs | AdamW | the law | the law by the epochs '
+  '| Cycles | Cycles by the epochs |\n'
+  '|---|---|---|---|---|---|---|---|'
+)
+# Of the tasks whose data end.
+_STEPS_PER_EPOCH = {
+  'labels_of_2k': 32,
+  'labels_of_8k': 128,
+  'labels_of_32k': 512,
+  'regression_of_8k': 128,
+  'clicks_of_32k': 256,
+  'images': 312.5,
+  'sentences': 2345.4,
+}
 _TRIED = ('what', 'task', 'steps', 'seed', 'untrained', 'loss')
 # The cells of the table of what was tried.
 _SOME = (
@@ -38,6 +55,16 @@ _SOME = (
   ('clicks', 1500),
   ('clicks', 6000),
   ('images', 300),
+)
+_SOME_FEW = (
+  ('labels_of_2k', 1500),
+  ('labels_of_8k', 1500),
+  ('labels_of_8k', 6000),
+  ('labels_of_32k', 1500),
+  ('labels_of_32k', 6000),
+  ('digits', 1500),
+  ('images', 1500),
+  ('images', 6000),
 )
 
 
@@ -155,6 +182,42 @@ def seeds(log: pathlib.Path) -> str:
   return '\n'.join([_SEEDS_HEAD, *lines] if lines else [])
 
 
+def few(log: pathlib.Path, grid: pathlib.Path) -> str:
+  """The law on few data, with and without the epochs, in Markdown.
+
+  A row for each cell of the log that has the law by the epochs. AdamW has the
+  peak and the weight decay that end lowest with seed 0. A cell has the median
+  of all seeds, the least and the most, and how many these are.
+
+  Args:
+    log: of runs by the epochs, and of tasks beside the grid.
+    grid: the log of the grid.
+  """
+  ends: dict[tuple[str, int], dict[tuple[str, float], dict[int, float]]]
+  ends = collections.defaultdict(lambda: collections.defaultdict(dict))
+  rows = [*run_logs.read(log, FIELDS), *run_logs.read(grid, FIELDS)]
+  for cell in cells(rows):
+    for arm in cell.curves:
+      ends[cell.task, cell.steps][arm][cell.seed] = cell.last(*arm)
+  lines = [_FEW_HEAD]
+  for (task, steps), arms in ends.items():
+    adamws = [arm for arm in arms if arm[0].startswith('adamw')]
+    if _BY_EPOCH not in arms or not adamws:
+      continue
+    best = min(adamws, key=lambda arm: arms[arm][0])
+    epochs = steps / _STEPS_PER_EPOCH[task]
+    shown = best, _LAW, _BY_EPOCH, *_CHAINS
+    texts = (_spread(arms[arm]) if arm in arms else '' for arm in shown)
+    lines.append(f'| {task} | {steps:,} | {epochs:.1f} | {" | ".join(texts)} |')
+  return '\n'.join(lines)
+
+
+def _spread(losses: Mapping[int, float]) -> str:
+  least, middle, most = np.quantile([*losses.values()], (0, 0.5, 1))
+  seeds = f' [{least:.3f}, {most:.3f}], {len(losses)} seeds'
+  return f'{middle:.3f}' + (seeds if len(losses) > 1 else '')
+
+
 def tried(log: pathlib.Path, in_force: pathlib.Path) -> str:
   """A row for the law and for each change that was tried, in Markdown.
 
@@ -172,13 +235,30 @@ def tried(log: pathlib.Path, in_force: pathlib.Path) -> str:
     for key, cell in ends.items()
     if any(arm == 'law' for arm, _ in cell.curves)
   }
-  for row in run_logs.read(log, _TRIED):
-    texts[row['what'], row['task'], int(row['steps'])] = (
-      f'{float(row["loss"]):.3f}'
-    )
-  head = ' | '.join(f'{task}, {steps:,}' for task, steps in _SOME)
-  lines = [f'| what | {head} |', '|' + '---|' * (1 + len(_SOME))]
+  return _losses({**texts, **_ends(log)}, _SOME)
+
+
+def tried_on_few(log: pathlib.Path) -> str:
+  """A row for each weight decay that was tried on few data, in Markdown."""
+  return _losses(_ends(log), _SOME_FEW)
+
+
+# Losses at the end, as text, by (what, task, steps).
+_Texts = Mapping[tuple[str, str, int], str]
+
+
+def _ends(log: pathlib.Path) -> _Texts:
+  return {
+    (row['what'], row['task'], int(row['steps'])): f'{float(row["loss"]):.3f}'
+    for row in run_logs.read(log, _TRIED)
+  }
+
+
+def _losses(texts: _Texts, some: Iterable[tuple[str, int]]) -> str:
+  columns = [*some]
+  head = ' | '.join(f'{task}, {steps:,}' for task, steps in columns)
+  lines = [f'| what | {head} |', '|' + '---|' * (1 + len(columns))]
   for what in dict.fromkeys(what for what, *_ in texts):
-    shown = (texts.get((what, *cell), '') for cell in _SOME)
+    shown = (texts.get((what, *cell), '') for cell in columns)
     lines.append(f'| {what} | {" | ".join(shown)} |')
   return '\n'.join(lines)

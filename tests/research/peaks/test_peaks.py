@@ -25,7 +25,7 @@ def square(folder):
   return Task(
     init=lambda key: {'w': jnp.full((2, 2), 1.0)},
     loss=lambda params, x: jnp.mean(jnp.square(x @ params['w'] - 2 * x)),
-    draw=lambda data, key: data + jax.random.normal(key, (4, 2)),
+    draw=lambda data, key, size=4: data + jax.random.normal(key, (size, 2)),
     data=jnp.float32(0.5),
     test=jnp.ones((1, 2)),
   )
@@ -98,7 +98,8 @@ def test_the_share_of_the_law(small, monkeypatch, tmp_path):
   """The whole share up to 300 steps, half of it at four times as many."""
   peaks, sizes = [], set()
 
-  def train(data, carry, key, ends, steps, peak, size):
+  def train(data, carry, key, ends, steps, peak, size, epochs):
+    assert epochs == 1.0
     peaks.append(peak)
     sizes.add(size)
     return carry, 0.0
@@ -116,15 +117,54 @@ def test_the_share_of_the_law(small, monkeypatch, tmp_path):
   assert [*sizes] == pytest.approx([size])
 
 
-def test_adamw_has_one_cosine(small, tmp_path):
-  run = Run('square', STEPS, 'adamw', 0.01, 3)
+def test_the_weight_decay_by_the_epochs(small, monkeypatch, tmp_path):
+  """Five epochs: a weight decay five times as strong. Without an end: as is."""
+  few = lambda folder: square(folder)._replace(steps_per_epoch=STEPS / 5)
+  monkeypatch.setitem(tasks.TASKS, 'few', few)
+  law = study.ARMS['law'].optimizer
+  inner = dataclasses.replace(law.inner, weight_decay=5 * 0.3)
+  stronger = dataclasses.replace(law, inner=inner)
+  monkeypatch.setitem(study.ARMS, 'stronger', Arm(stronger, (0.16,), 300))
+  ends = {
+    (name, arm): study.losses_of(Run(name, STEPS, arm, 0.16, 3), tmp_path)[1]
+    for name in ('square', 'few')
+    for arm in ('law', 'by_epoch', 'stronger')
+  }
+  assert ends['square', 'by_epoch'] == ends['square', 'law']
+  few, expected = ends['few', 'by_epoch'], ends['few', 'stronger']
+  np.testing.assert_allclose(few, expected, rtol=1e-3, atol=1e-6)
+  assert np.abs(np.subtract(few, ends['few', 'law'])).max() > 1e-3
+
+
+def test_a_chain_of_cycles_in_a_loop(small, monkeypatch, tmp_path):
+  """The decay is told the epochs where an arm has them, and data an end."""
+  few = lambda folder: square(folder)._replace(steps_per_epoch=STEPS / 10)
+  monkeypatch.setitem(tasks.TASKS, 'few', few)
+  ends = {
+    (name, arm): study.losses_of(Run(name, STEPS, arm, 0.16, 3), tmp_path)
+    for name in ('square', 'few')
+    for arm in ('chain', 'chain_by_epoch')
+  }
+  untrained, losses = ends['square', 'chain']
+  assert untrained == 0.0 and len(losses) == 30 and min(losses) > 0
+  assert ends['square', 'chain_by_epoch'] == ends['few', 'chain']
+  assert ends['few', 'chain'] == ends['square', 'chain']
+  apart = np.subtract(ends['few', 'chain_by_epoch'][1], losses)
+  assert np.abs(apart).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+  ('arm', 'decay'), (('adamw', 0.01), ('adamw_decay_1', 1.0))
+)
+def test_adamw_has_one_cosine(small, tmp_path, arm, decay):
+  run = Run('square', STEPS, arm, 0.01, 3)
   losses = study.losses_of(run, tmp_path)[1]
   task, key = square(None), jax.random.PRNGKey(3)
   w = {'w': jnp.full((2, 2), 1.0)}
   schedule = lambda t: (
     0.01 * (0.5 * (1 + np.cos(np.pi * ((t + 1) / STEPS - 0.02) / 0.98)))
   )
-  tx = optax.adamw(schedule, weight_decay=0.01)
+  tx = optax.adamw(schedule, weight_decay=decay)
   state, expected = tx.init(w), []
   for t in range(STEPS):
     batch = task.draw(task.data, jax.random.fold_in(key, t))
@@ -206,6 +246,32 @@ def test_the_table_of_seeds_by_hand(tmp_path):
   assert len(tables.table(log).splitlines()) == 3
 
 
+def test_the_table_of_few_data_by_hand(tmp_path):
+  """Medians of 1 to 3 seeds; AdamW at what is best with seed 0."""
+  log, grid = tmp_path / 'few.csv', tmp_path / 'runs.csv'
+  ends = (
+    *(('by_epoch', 0.16, 0, 1.25), ('by_epoch', 0.16, 1, 1.5)),
+    *(('by_epoch', 0.16, 2, 1.75), ('adamw_decay_1', 0.01, 0, 1.75)),
+    *(('adamw_decay_1', 0.03, 0, 2.5), ('adamw_decay_1', 0.01, 1, 2.25)),
+    ('chain_by_epoch', 0.16, 0, 1.625),
+  )
+  run_logs.append(
+    log,
+    study.FIELDS,
+    [['images', 1500, *run[:3], '3', f'2.0 {run[3]}'] for run in ends],
+  )
+  of_grid = ('law', 0.16, 0, 2.0), ('adamw', 0.01, 0, 1.875)
+  run_logs.append(
+    grid,
+    study.FIELDS,
+    [['images', 1500, *run[:3], '3', f'2.0 {run[3]}'] for run in of_grid],
+  )
+  assert tables.few(log, grid).splitlines()[2:] == [
+    '| images | 1,500 | 4.8 | 2.000 [1.750, 2.250], 2 seeds | 2.000 '
+    '| 1.500 [1.250, 1.750], 3 seeds |  | 1.625 |'
+  ]
+
+
 def test_what_was_tried_by_hand(tmp_path):
   log, tried = tmp_path / 'runs.csv', tmp_path / 'tried.csv'
   text = '2.0 1.25'
@@ -222,12 +288,17 @@ def test_what_was_tried_by_hand(tmp_path):
     '| the law | 1.250 |  |  |  |  |  |  | 1.250 |',
     '| rest 1 |  |  |  |  |  |  |  | 1.500 |',
   ]
+  assert tables.tried_on_few(tried).splitlines()[2:] == [
+    '| rest 1 |  |  |  |  |  |  |  |  |'
+  ]
 
 
 def test_the_page_has_the_table_of_the_log():
   page = study.LOG.with_name('PEAKS.md').read_text()
   assert tables.table(study.LOG) in page
   assert tables.seeds(study.LOG) in page
+  assert tables.few(study.LOG.with_name('few.csv'), study.LOG) in page
+  assert tables.tried_on_few(study.LOG.with_name('few_tried.csv')) in page
   log = study.LOG.with_name('tried.csv')
   assert tables.tried(log, study.LOG) in page
 
@@ -258,6 +329,17 @@ def test_a_task(promoted, name, untrained):
   assert float(jax.jit(task.loss)(zeros, first)) == pytest.approx(
     np.log(untrained), rel=1e-4
   )
+
+
+def test_few_data_are_drawn_again_and_again():
+  """Of four examples, batches of three have no other ones."""
+  task = tasks.few(square(None), 4, 3)
+  known = {row.tobytes() for row in np.asarray(task.data)}
+  batches = [task.draw(task.data, jax.random.PRNGKey(i)) for i in range(20)]
+  assert {batch.shape for batch in batches} == {(3, 2)}
+  found = {row.tobytes() for batch in batches for row in np.asarray(batch)}
+  assert found == known and len(known) == 4
+  assert task.steps_per_epoch == 4 / 3
 
 
 def test_tables_are_no_matrices(promoted):
