@@ -104,17 +104,26 @@ class ScheduleParams(Checked):
     rule = self.relative_peak
     return 1.0 if rule is None else rule.length_factor(end)
 
-  def decay_factor(self, end: int, steps_per_epoch: float | None) -> float:
+  def decay_factor(
+    self, end: int, steps_per_epoch: float | None
+  ) -> float | None:
     """Factor on the weight decay of a cycle that ends after so many steps.
 
-    See `Muon.epochs_factor`. It is 1 for peaks that are no `SpectralPeak`'s.
+    See `Optimizer.epochs_factor`. None where no epochs are told.
+
+    Raises:
+      ValueError: if epochs are told beside peaks that are no `SpectralPeak`'s.
     """
+    if steps_per_epoch is None:
+      return None
     rule = self.relative_peak
-    if steps_per_epoch is None or not isinstance(rule, SpectralPeak):
-      return 1.0
+    if not isinstance(rule, SpectralPeak):
+      raise ValueError(
+        f'steps_per_epoch={steps_per_epoch}: must be None where the peak is '
+        'not that of a SpectralPeak.'
+      )
     share = rule.share * rule.length_factor(end)
-    epochs = end / steps_per_epoch
-    return float(self.optimizer.epochs_factor(epochs, share))
+    return float(self.optimizer.epochs_factor(end / steps_per_epoch, share))
 
 
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft

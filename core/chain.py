@@ -108,7 +108,7 @@ def jax_lr_schedule(
   budget_factor: float,
   name: str = 'budget_factor * step_hint',
   peak_factor: Callable[[int], float] = lambda end: 1.0,
-  decay_factor: Callable[[int], float] = lambda end: 1.0,
+  decay_factor: Callable[[int], float | None] = lambda end: None,
 ) -> Chain:
   """Lays out the chain of cycles over floor(budget_factor * step_hint) steps.
 

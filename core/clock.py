@@ -33,17 +33,22 @@ class CycleClock(NamedTuple):
   steps: Any  # shape=(), dtype=int32; nominal steps of the cycle
   warmup_steps: Any  # shape=(), dtype=int32; how many of them are warm-up
   anchor_step: Any  # shape=(), dtype=int32; step at which the anchor was set
+  before: Any  # shape=(), dtype=int32; nominal steps of the cycles before it
   anchor_nominal: Any  # shape=(), dtype=float32; nominal step at the anchor
   pace: Any  # shape=(), dtype=float32; nominal steps per step
   peak: Any  # shape=(), dtype=float32; the cycle's, times its rate factor
   size: Any  # shape=(), dtype=float32; of the weights; see `Step.size`
+  decay_factor: Any  # shape=(), dtype=float32; the cycle's, on the weight decay
 
 
-_NUM_INTS = 5  # how many of its fields are whole numbers
+_NUM_INTS = 6  # how many of its fields are whole numbers
 
 
 def packed(clock: CycleClock) -> np.ndarray:
-  """Clocks on the host as rows of words, exact: shape=(..., 9), dtype=int32."""
+  """Clocks on the host as rows of words, exact.
+
+  shape=(..., 11), dtype=int32.
+  """
   words = np.zeros((*np.shape(clock.count), len(clock)), np.int32)
   words[..., :_NUM_INTS] = np.stack(clock[:_NUM_INTS], -1)
   words.view(np.float32)[..., _NUM_INTS:] = np.stack(clock[_NUM_INTS:], -1)
@@ -65,12 +70,25 @@ def anchored_clock(
   size: float = 1.0,  # of the weights, above 0
 ) -> CycleClock:
   """A clock that goes from a nominal step of a cycle to the cycle's end."""
-  steps, warmup_steps, cycle, _ = cycles[setting]
+  steps, warmup_steps, cycle, decay_factor = cycles[setting]
+  before = sum(planned.steps for planned in cycles[:setting])
   pace = (steps - nominal) / (end - step)
   peak = min(cycle.peak * rate_factor, _LARGEST)
   size = min(max(size, _SMALLEST), _LARGEST)
-  exact = step, setting, steps, warmup_steps, step, nominal, pace, peak, size
-  return unpacked(packed(CycleClock(*exact)))  # as the devices have it
+  exact = CycleClock(
+    count=step,
+    setting=setting,
+    steps=steps,
+    warmup_steps=warmup_steps,
+    anchor_step=step,
+    before=before,
+    anchor_nominal=nominal,
+    pace=pace,
+    peak=peak,
+    size=size,
+    decay_factor=1.0 if decay_factor is None else decay_factor,
+  )
+  return unpacked(packed(exact))  # as the devices have it
 
 
 def nominal_step(clock: CycleClock, step: int) -> float:
@@ -115,30 +133,30 @@ def share_passed(words: Any) -> jax.Array:
   return _nominal_of(clock) / jnp.float32(clock.steps)
 
 
-def steps_taken(words: Any, cycles: Sequence[PlannedCycle]) -> jax.Array:
+def steps_taken(words: Any) -> jax.Array:
   """The nominal steps of the chain before the step that a clock counts.
 
   A chain begun anew and a new stage count from 0. float32, of shape ().
   """
   clock = unpacked(words)
-  starts = np.cumsum([0, *(cycle.steps for cycle in cycles[:-1])])
-  return jnp.asarray(starts, jnp.float32)[clock.setting] + _nominal_of(clock)
+  return jnp.float32(clock.before) + _nominal_of(clock)
 
 
 def weight_decay(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
   """The factor on the weight decay of the step that a clock counts.
 
-  The number 1.0, not an array, if no cycle schedules the weight decay: a step
-  then compiles as without a schedule. Else float32, of shape ().
+  The number 1.0, not an array, if no cycle schedules the weight decay, and none
+  has a factor: a step then compiles as without. Else float32, of shape ().
   """
-  parts = [(c.cycle.weight_decay, c.decay_factor) for c in cycles]
-  if all(part == (Constant(), 1.0) for part in parts):
+  shapes = [planned.cycle.weight_decay for planned in cycles]
+  has_factors = any(planned.decay_factor is not None for planned in cycles)
+  if not has_factors and all(shape == Constant() for shape in shapes):
     return 1.0
-  setting, x = unpacked(words).setting, share_passed(words)
+  clock, x = unpacked(words), share_passed(words)
   factor = jnp.float32(1.0)
-  for i, (shape, level) in enumerate(parts):
-    factor = jnp.where(setting == i, level * jnp.float32(shape(x)), factor)
-  return factor
+  for i, shape in enumerate(shapes):
+    factor = jnp.where(clock.setting == i, jnp.float32(shape(x)), factor)
+  return clock.decay_factor * factor
 
 
 def _nominal_of(clock: CycleClock) -> jax.Array:
@@ -184,5 +202,5 @@ def sampled_decays(
     if cycle.weight_decay != Constant():
       factor = lambda x, shape=cycle.weight_decay: jnp.float32(shape(x))
       row[:] = jax.jit(jax.vmap(factor))(shares)
-    row *= level
+    row *= 1.0 if level is None else level
   return factors

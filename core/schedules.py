@@ -97,7 +97,9 @@ class PlannedCycle(NamedTuple):
   steps: int
   warmup_steps: int  # how many of them are warm-up
   cycle: Cycle
-  decay_factor: float = 1.0  # on the weight decay, beside the cycle's shape
+  # On the weight decay, beside the cycle's shape. None: there is none, and none
+  # comes with a new stage.
+  decay_factor: float | None = None
 
 
 def as_written(number: float) -> Fraction:

@@ -24,7 +24,6 @@ from ..engine.model_reset import Model
 from ..engine.records import described
 from ..engine.state import Control, RunConfig
 from ..optimizers.clocked import TRANSFORMATION, ClockedState
-from ..optimizers.peaks import SpectralPeak
 from ..optimizers.schedule_free import ScheduleFreeMuon
 from ..optimizers.step import RunStart
 from ..schedule_params import ScheduleParams
@@ -125,10 +124,10 @@ class Cycles:
         those of SOFT_RESET, with an `optimizer`. Neither replaces a model that
         is finite.
       num_steps: steps of the whole chain.
-      steps_per_epoch: steps in which each example is seen once. The more often
-        the chain will have seen its data when a cycle ends, the stronger is the
-        cycle's weight decay; see `Muon.epochs_factor`. Only where the peak is
-        taken from the matrices. None: there is no end of the data.
+      steps_per_epoch: steps in which each example is seen once, at least 1. The
+        more often the data are seen until a cycle ends, by the plan, the
+        stronger is its weight decay; see `Muon.epochs_factor`. Only where the
+        peak is taken from the matrices. None: there is no end of the data.
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
         statistics) with has_batch_stats. jax must be able to trace it. Where
         an optimizer of matrices is inside, a fresh model is made at once, whose
@@ -176,10 +175,6 @@ class Cycles:
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
     goal = Target('metric', math.nan if target is None else target, rises)
-    must_be = 'None where the peak is not that of a SpectralPeak'
-    is_spectral = isinstance(settings.relative_peak, SpectralPeak)
-    is_used = steps_per_epoch is None or is_spectral
-    check(is_used, 'steps_per_epoch', steps_per_epoch, must_be)
     stage = stage_of(settings, num_steps, goal, steps_per_epoch)
     fresh, shapes = fresh_models(make_params, key, has_batch_stats)
     params, stats = shapes
@@ -369,7 +364,8 @@ class Cycles:
     replaced.
 
     Steps are counted on: the stage ends at its first step plus num_steps. To
-    resume it, set up `Cycles` with its num_steps and restore the state. A state
+    resume it, set up `Cycles` with its num_steps and steps_per_epoch, and
+    restore the state. A state
     of other steps or cycles, with the same switching rule, may begin a stage.
 
     Afterwards, what resets and rules measure is that of the stage: evaluations,
@@ -382,7 +378,8 @@ class Cycles:
     Args:
       state: before the first step of the stage; a reset donates it.
       num_steps: steps of the stage; None: as many as the chain has had.
-      steps_per_epoch: those of the stage; None: as before.
+      steps_per_epoch: those of the stage; None: as before. Only where the
+        cycles were set up with some.
       tau: share of fresh values, in [0, 1]. 0 changes no value of the model: it
         goes on with a new chain. At 1 only the optimizer remembers the old one.
 

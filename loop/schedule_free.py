@@ -108,9 +108,9 @@ def schedule_free_muon(
       `optax.inject_hyperparams`.
     num_steps: steps of the run, of which a long one takes a smaller rate; only
       where no learning_rate is given. None: not known.
-    steps_per_epoch: steps in which each example is seen once; only with
-      num_steps. The more often a run sees its data, the stronger is its weight
-      decay; see `Muon.epochs_factor`. None: there is no end of the data.
+    steps_per_epoch: steps in which each example is seen once, at least 1; only
+      with num_steps. The more often a run sees its data, the stronger is its
+      weight decay; see `Muon.epochs_factor`. None: the data have no end.
     optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1). The
       weight decay goes by the rate over the size of the matrices at `init`; see
       `Muon`. A restored state keeps its one_minus_beta1.
@@ -389,6 +389,8 @@ def _check_arguments(
     if not _is_traced(num_steps):
       check_count('num_steps', _value(num_steps))
   if steps_per_epoch is not None:
+    must_be = 'None where a learning_rate is given'
+    check(learning_rate is None, 'steps_per_epoch', steps_per_epoch, must_be)
     must_be = 'None where num_steps is not given'
     check(num_steps is not None, 'steps_per_epoch', steps_per_epoch, must_be)
     if not _is_traced(steps_per_epoch):

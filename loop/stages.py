@@ -92,11 +92,18 @@ def next_stage(
   """The stage with the same settings over num_steps.
 
   None: as many steps, or as many of an epoch, as the stage before.
+
+  Raises:
+    ValueError: if the cycles do not fit into the steps; for the steps of an
+      epoch where the stage before has none, since its steps are compiled so.
   """
   settings, chain, target, *_ = stage.config
   num_steps = chain.steps if num_steps is None else num_steps
   if steps_per_epoch is None:
     steps_per_epoch = stage.steps_per_epoch
+  must_be = 'None where Cycles was set up without steps_per_epoch'
+  is_told = steps_per_epoch is None or stage.steps_per_epoch is not None
+  check(is_told, 'steps_per_epoch', steps_per_epoch, must_be)
   if (num_steps, steps_per_epoch) == (chain.steps, stage.steps_per_epoch):
     return stage
   after = stage_of(settings, num_steps, target, steps_per_epoch)

@@ -35,7 +35,7 @@ class ClockedState(NamedTuple):
   """State of `clocked`: arrays only, to be saved and restored as they are."""
 
   inner: Any  # of the optimizer's own transformation
-  clock: Any  # shape=(9,), dtype=int32; see `clock.packed`
+  clock: Any  # shape=(11,), dtype=int32; see `clock.packed`
   control: Any  # shape=(words,), dtype=int32; see `state.to_words`
 
 
@@ -73,7 +73,7 @@ def clocked(
       rate=rate_of(words),
       weight_decay=weight_decay(words, cycles),
       passed=share_passed(words),
-      taken=steps_taken(words, cycles),
+      taken=steps_taken(words),
       size=unpacked(words).size,
     )
     transformation = build(step)

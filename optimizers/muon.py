@@ -42,8 +42,8 @@ from .step import (
 )
 
 _Steps = Annotated[float, '[1, inf)']
-# What a weight decay that follows the epochs lets a matrix grow to.
-_LEAST_SIZES = 3.0
+# The spectral norm that a matrix may reach whatever the number of epochs.
+_NORM = 3.0
 
 
 def _check_direction(name: str, value: object) -> None:
@@ -153,16 +153,16 @@ class Muon(Checked, Optimizer):
     The factor is the number of epochs, from 1 on. So weights forget as much in
     each epoch, however many there are: where a peak falls as the root of the
     steps, the decay of a step comes to depend on the steps of an epoch alone.
-    The factor ends where the weight decay would hold a matrix below three times
-    the size. Without an end a model of many epochs could not fit data that are
-    free of noise.
+    The factor ends where the weight decay would hold the spectral norm of a
+    matrix that does not widen below 3. Without an end a model of many epochs
+    could not fit data that are free of noise.
 
     Source: Wang and Aitchison 2024, "How to set AdamW's weight decay as you
     scale model and dataset size": the time in which weights forget is constant
     in epochs. The end is ours.
     """
     decay = self.weight_decay * jnp.asarray(share) ** self.decay_lr_power
-    end = 1 / (_LEAST_SIZES * jnp.where(decay > 0, decay, 1.0))
+    end = 1 / (_NORM * jnp.where(decay > 0, decay, 1.0))
     return jnp.clip(
       jnp.asarray(epochs, jnp.float32), 1.0, jnp.maximum(1.0, end)
     )

@@ -105,8 +105,11 @@ class Optimizer(Protocol):
     """Factor on the weight decay of a run that sees its data more than once.
 
     Args:
-      epochs: how often the run sees its data.
-      share: the peak's, of the size of the weights.
+      epochs: how often the run sees its data; shape=().
+      share: the peak, as a share of the size of the weights; shape=().
+
+    Returns:
+      At least 1, float32, of shape (); 1 for an optimizer without such a rule.
     """
     del epochs, share
     return jnp.float32(1.0)

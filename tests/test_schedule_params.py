@@ -404,8 +404,10 @@ def test_the_settings_in_force_are_what_the_pages_say():
 
 
 def test_the_factor_on_the_weight_decay_of_a_cycle():
-  """Its epochs, up to 1 / (3 * .3 * share); 1 without a SpectralPeak."""
+  """Its epochs, up to 1 / (3 * .3 * share); only beside a SpectralPeak."""
   found = [MUON.decay_factor(end, 240) for end in (120, 240, 1200)]
   assert found == [1.0, 1.0, 5.0]
   assert MUON.decay_factor(300, 1) == pytest.approx(1 / 0.144)
-  assert MUON.decay_factor(1200, None) == SOFT_RESET.decay_factor(900, 3) == 1.0
+  assert MUON.decay_factor(1200, None) is None
+  with pytest.raises(ValueError, match='steps_per_epoch=3: must be None where'):
+    SOFT_RESET.decay_factor(900, 3)

@@ -404,11 +404,13 @@ def rates_of_run(
     steps=lengths[of_cycle],
     warmup_steps=warmup_steps[of_cycle],
     anchor_step=begin[at],
+    before=np.zeros(len(steps)),
     anchor_nominal=nominal[at],
     pace=pace[at],
     # As in the run, a peak beyond float32 stays finite.
     peak=np.minimum(peaks[of_cycle] * factor[at], np.finfo(np.float32).max),
     size=np.ones(len(steps)),
+    decay_factor=np.ones(len(steps)),
   )
   read = functools.partial(learning_rate, cycles=cycles)
   return steps, np.asarray(jax.jit(jax.vmap(read))(packed(clocks)))

@@ -65,7 +65,7 @@ def test_the_steps_of_a_run_and_of_its_warmup(
 ):
   only = cycle(0.5, warmup_factor)
   found = lay_out(step_hint, only, budget_factor=budget_factor)
-  assert found.cycles == ((steps, warmup, only, 1.0),)
+  assert found.cycles == ((steps, warmup, only, None),)
 
 
 def test_chains_that_do_not_fit():

@@ -159,7 +159,7 @@ def test_by_default_it_is_muon_at_the_peak_of_the_fresh_weights(
 
 
 def test_the_weight_decay_follows_the_epochs():
-  """Those at the end of each cycle, up to 1 / (3 * .3 * .16): as written out."""
+  """Those at each cycle's end, up to 1 / (3 * .3 * .16): as written out."""
   cycles = told(steps_per_epoch=2.0)
   planned = cycles.config.chain.cycles
   assert [cycle.steps for cycle in planned] == [3, 6, 11, 20]
@@ -174,13 +174,22 @@ def test_the_weight_decay_follows_the_epochs():
     ),
   )
 
+  evaluations = {step: (1.0, 0.5) for step in range(1, 41)}
+  settings = []
+
   def end_of(cycles):
-    return loops.train(cycles, loops.start(cycles), {}, 0, 40)[0].params
+    state = loops.start(cycles)
+    for last in (3, 9, 20, 40):
+      first = max(int(unpacked(host(state.opt_state.clock)).count), 0)
+      state, _ = loops.train(cycles, state, evaluations, first, last)
+      settings.append(int(unpacked(host(state.opt_state.clock)).setting))
+    return state.params
 
   end = end_of(cycles)
   assert_close(end, end_of(told(by_hand)), rtol=1e-5, atol=1e-6)
   apart = map_(lambda a, b: np.abs(a - b).max(), end, end_of(told()))
   assert max(jax.tree_util.tree_leaves(apart)) > 1e-3
+  assert settings == 3 * [1, 2, 3, 3]
 
 
 def test_the_schedule_has_the_peak_of_the_optimizer_at_hand():

@@ -192,6 +192,10 @@ EMA = Averaged(ScheduleFreeMuon().inner, one_minus_beta1=1.0)
       'num_steps=9: must be None where a learning_rate is given',
     ),
     (
+      {'steps_per_epoch': 9, 'learning_rate': 0.1},
+      'steps_per_epoch=9: must be None where a learning_rate is given',
+    ),
+    (
       {'steps_per_epoch': 9},
       'steps_per_epoch=9: must be None where num_steps is not given',
     ),

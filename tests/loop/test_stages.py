@@ -12,7 +12,7 @@ import pytest
 
 from helpers import loops
 from helpers.trees import assert_close, assert_same, host
-from reset_cycles.core.clock import steps_taken
+from reset_cycles.core.clock import steps_taken, weight_decay
 from reset_cycles.loop import Cycles, State
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, SoftReset
@@ -61,37 +61,64 @@ def test_a_stage_on_tape():
   assert said[0].numbers['alpha'] == 0.5
 
 
+def told(cycles, state):
+  """The numbers by which an optimizer's step goes: t, and the decay's factor."""
+  clock = state.opt_state.clock
+  planned = cycles.config.chain.cycles
+  return float(steps_taken(clock)), float(weight_decay(clock, planned))
+
+
 def test_an_optimizer_is_told_the_steps_of_the_stage():
-  """By which the momentum of Muon grows."""
+  """By which the momentum of Muon grows; over cycles of four, then of eight."""
   cycles = loops.make()
-  taken = lambda state: float(
-    steps_taken(host(state.opt_state.clock), cycles.config.chain.cycles)
-  )
   state = trained(cycles)
-  assert taken(state) == 12
-  state, _ = cycles.new_stage(state, num_steps=6, tau=0.0)
-  assert taken(state) == 0
-  state, _ = loops.train(cycles, state, {}, 12, 15)
-  assert taken(state) == 3
+  assert told(cycles, state)[0] == 12
+  state, _ = cycles.new_stage(state, num_steps=24, tau=0.0)
+  assert told(cycles, state)[0] == 0
+  state, _ = loops.train(cycles, state, {}, 12, 23)
+  assert told(cycles, state)[0] == 11
+
+
+def epochs_of(steps_per_epoch=10.0, **changes):
+  usual = {'num_steps': 40, 'matrices': is_kernel, 'rises': False}
+  usual['steps_per_epoch'] = steps_per_epoch
+  return Cycles(make_params=loops.init, **{**usual, **changes})
 
 
 def test_a_stage_has_epochs_of_its_own():
-  """Of as many steps as before, where nothing else is said."""
-  cycles = Cycles(
-    num_steps=12,
-    steps_per_epoch=3.0,
-    make_params=loops.init,
-    matrices=is_kernel,
-  )
-  factors = lambda: [c.decay_factor for c in cycles.config.chain.cycles]
-  assert factors() == [1.0, 1.0, 2.0, 4.0]  # ends at 1, 3, 6 and 12
-  state = loops.start(cycles)
-  state, _ = cycles.new_stage(state, tau=0.0)
-  assert factors() == [1.0, 1.0, 2.0, 4.0]
-  state, _ = cycles.new_stage(state, steps_per_epoch=6, tau=0.0)
-  assert factors() == [1.0, 1.0, 1.0, 2.0]
-  state, _ = cycles.new_stage(state, num_steps=24, tau=0.0)
-  assert factors() == [1.0, 1.0, 2.0, 4.0]  # ends at 2, 6, 12 and 24
+  """Its steps are those of cycles that are set up for it, with one state."""
+  cycles = epochs_of()
+  marks = {i: (1.0 / i, 1.0 / i) for i in range(1, 121)}
+  state = loops.train(cycles, loops.start(cycles), marks, 0, 40)[0]
+  assert told(cycles, state) == (40, 4)
+  state, _ = cycles.new_stage(state, num_steps=80, steps_per_epoch=5.0, tau=0.0)
+  alone, other = epochs_of(5.0, num_steps=80), copied(state)
+  factors = [told(cycles, state)[1]]
+  for first, last in ((40, 50), (50, 80), (80, 120)):
+    state = loops.train(cycles, state, marks, first, last)[0]
+    other = loops.train(alone, other, marks, first, last)[0]
+    assert_same(state, other)
+    factors.append(told(cycles, state)[1])
+  # Cycles that end with the steps 6, 17, 39 and 80 of the stage.
+  expected = [1.2, 3.4, 1 / 0.144, 1 / 0.144]
+  np.testing.assert_allclose(factors, expected, rtol=1e-6)
+
+
+def copied(state):
+  return jax.tree_util.tree_map(jnp.copy, state)
+
+
+@pytest.mark.parametrize(
+  ('make', 'said'),
+  (
+    (lambda: epochs_of(None), 'None where Cycles was set up without'),
+    (lambda: loops.make(optimizer=optax.adamw), 'None where Cycles was set up'),
+  ),
+)
+def test_epochs_that_no_step_would_be_told(make, said):
+  cycles = make()
+  with pytest.raises(ValueError, match=f'steps_per_epoch=2: must be {said}'):
+    cycles.new_stage(loops.start(cycles), steps_per_epoch=2)
 
 
 def is_kernel(path):
