@@ -119,7 +119,7 @@ def _program(
   name: str, folder: pathlib.Path, arm: str
 ) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
   """(init, train): compiled once for all lengths, numbers and seeds."""
-  task, (optimizer, *_, decay) = _task(name, folder), ARMS[arm]
+  task, optimizer = _task(name, folder), ARMS[arm].optimizer
   shapes = jax.eval_shape(task.init, jax.random.PRNGKey(0))
   kinds = forms_of(task, shapes)
 
@@ -127,8 +127,8 @@ def _program(
     rate: Any, size: Any, epochs: Any = 1.0, taken: Any = 0
   ) -> optax.GradientTransformation:
     if optimizer is None:
-      return optax.adamw(rate, weight_decay=decay)
-    step = Step(rate, epochs, taken=taken, forms=kinds, size=size)
+      return optax.adamw(rate, weight_decay=ARMS[arm].decay)
+    step = Step(rate, weight_decay=epochs, taken=taken, forms=kinds, size=size)
     return optimizer.build(step)
 
   def one_step(

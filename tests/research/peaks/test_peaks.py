@@ -272,6 +272,14 @@ def test_the_table_of_few_data_by_hand(tmp_path):
   ]
 
 
+def test_the_table_has_the_epochs_of_the_tasks(promoted):
+  """Of made-up data: the others need a folder of data."""
+  for name in ('labels_of_2k', 'regression_of_8k', 'clicks_of_32k'):
+    found = tasks.FEW[name](None).steps_per_epoch
+    assert found == tables._STEPS_PER_EPOCH[name]
+  assert tables._STEPS_PER_EPOCH.keys() == tasks.FEW.keys() | {*tasks.REAL}
+
+
 def test_what_was_tried_by_hand(tmp_path):
   log, tried = tmp_path / 'runs.csv', tmp_path / 'tried.csv'
   text = '2.0 1.25'
