@@ -48,8 +48,7 @@ class Arm(NamedTuple):
   numbers: Sequence[float]  # shares, or peaks of AdamW
   # Steps of the longest run with the whole share; None: a run of any length.
   whole: float | None = None
-  # (epochs, share of the peak) -> factor on the weight decay.
-  epochs_factor: Callable[[float, Any], Any] | None = None
+  by_epoch: bool = False  # whether the weight decay follows the epochs
   decay: float = 0.01  # weight decay of AdamW, times its rate
   is_chain: bool = False  # whether it is `Cycles`, as it is without settings
 
@@ -59,17 +58,11 @@ ARMS = {
   'share': Arm(BEFORE_THE_LAW.optimizer, SHARES),
   'law': Arm(MUON.optimizer, (_LAW.share,), whole=_LAW.whole),
   'by_epoch': Arm(
-    MUON.optimizer,
-    (_LAW.share,),
-    whole=_LAW.whole,
-    epochs_factor=MUON.optimizer.epochs_factor,
+    MUON.optimizer, (_LAW.share,), whole=_LAW.whole, by_epoch=True
   ),
   'chain': Arm(MUON.optimizer, (_LAW.share,), is_chain=True),
   'chain_by_epoch': Arm(
-    MUON.optimizer,
-    (_LAW.share,),
-    epochs_factor=MUON.optimizer.epochs_factor,
-    is_chain=True,
+    MUON.optimizer, (_LAW.share,), by_epoch=True, is_chain=True
   ),
   'adamw': Arm(None, PEAKS),
   'adamw_decay_0.1': Arm(None, PEAKS, decay=0.1),
@@ -171,11 +164,10 @@ def chain_losses_of(
   params = jax.jit(task.init)(key)
   leaves, _ = jax.tree_util.tree_flatten_with_path(params)
   paths = [jax.tree_util.keystr(path) for path, _ in leaves]
+  by_epoch = ARMS[run.arm].by_epoch
   cycles = Cycles(
     num_steps=run.steps,
-    steps_per_epoch=task.steps_per_epoch
-    if ARMS[run.arm].epochs_factor
-    else None,
+    steps_per_epoch=task.steps_per_epoch if by_epoch else None,
     make_params=task.init,
     rises=False,
     matrices=dict(zip(paths, forms_of(task, params))).__getitem__,
@@ -218,9 +210,9 @@ def losses_of(run: Run, folder: pathlib.Path) -> tuple[float, list[float]]:
     start = RunStart(carry[0], forms_of(task, carry[0]), steps)
     rule = SpectralPeak(run.number, arm.whole or 1.0)
     peak, size = rule.peak(start), arm.optimizer.size(start)
-  if arm.epochs_factor and task.steps_per_epoch is not None:
-    passes = run.steps / task.steps_per_epoch
-    epochs = float(arm.epochs_factor(passes, peak / size))
+    if arm.by_epoch and task.steps_per_epoch is not None:
+      passes = run.steps / task.steps_per_epoch
+      epochs = float(arm.optimizer.epochs_factor(passes, peak / size))
   ends = np.linspace(0, run.steps, _TESTS + 1).astype(int)
   losses = []
   for first, last in zip(ends[:-1], ends[1:]):
