@@ -5,7 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any
 
-from .core.checks import Checked, Floor, Positive, check, check_part
+from .core.checks import (
+  Checked,
+  Floor,
+  Positive,
+  check,
+  check_number,
+  check_part,
+)
 from .core.horizon import Horizon, TimeHorizon
 from .core.schedules import Cooldown, Cycle
 from .early_switching import (
@@ -104,18 +111,20 @@ class ScheduleParams(Checked):
     rule = self.relative_peak
     return 1.0 if rule is None else rule.length_factor(end)
 
-  def decay_factor(
-    self, end: int, steps_per_epoch: float | None
-  ) -> float | None:
+  @property
+  def follows_epochs(self) -> bool:
+    """Whether the weight decay can follow the epochs: a share is known."""
+    return isinstance(self.relative_peak, SpectralPeak)
+
+  def decay_factor(self, end: int, steps_per_epoch: float) -> float:
     """Factor on the weight decay of a cycle that ends after so many steps.
 
-    See `Optimizer.epochs_factor`. None where no epochs are told.
+    See `Optimizer.epochs_factor`.
 
     Raises:
-      ValueError: if epochs are told beside peaks that are no `SpectralPeak`'s.
+      ValueError: if the peak is no `SpectralPeak`'s, or the factor is not
+        finite and at least 0.
     """
-    if steps_per_epoch is None:
-      return None
     rule = self.relative_peak
     if not isinstance(rule, SpectralPeak):
       raise ValueError(
@@ -123,7 +132,10 @@ class ScheduleParams(Checked):
         'not that of a SpectralPeak.'
       )
     share = rule.share * rule.length_factor(end)
-    return float(self.optimizer.epochs_factor(end / steps_per_epoch, share))
+    factor = float(self.optimizer.epochs_factor(end / steps_per_epoch, share))
+    name = f'{type(self.optimizer).__name__}.epochs_factor'
+    check_number(name, factor, '[0, inf)')
+    return factor
 
 
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft
@@ -185,6 +197,7 @@ MUON = dataclasses.replace(
     decay_lr_power=1.0,
     growth_start=1000.0,
     fall_start=300.0,
+    least_norm=5.0,
   ),
   relative_peak=SpectralPeak(share=0.16, whole=300.0),
   switching=AnyOf((ChainLossRule(), Progress(window=0.06))),

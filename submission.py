@@ -121,7 +121,14 @@ def update_params(
   # On an ordinary step, control costs two integer comparisons.
   if run.is_due(global_step, eval_results):
     saved, params, model_state = model_reinit_schedule(
-      run, saved, params, model_state, workload, eval_results, global_step
+      run,
+      saved,
+      params,
+      model_state,
+      workload,
+      eval_results,
+      global_step,
+      batch,
     )
   params, model_state, opt_state, metrics = run.train_step(
     params, model_state, saved.opt_state, batch, rng

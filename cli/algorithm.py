@@ -94,6 +94,10 @@ _ROWS = (
     f'beside 1000 and none: {_PEAKS}',
   ),
   _Row(
+    *('Muon', 'least_norm', 'where the weight decay by the epochs ends'),
+    f'beside 3, 4 and none, on few data: {_PEAKS}',
+  ),
+  _Row(
     *('Rms', 'beta2', 'decay of the mean of squared gradients'),
     "of the benchmark's baseline, and of the self-tuning winner of 2024; not "
     'varied',

@@ -55,6 +55,18 @@ class Chain:
     starts = np.cumsum([cycle.steps for cycle in self.cycles])[:-1]
     return tuple(starts.tolist())
 
+  def with_decay_factors(self, factor: Callable[[int], float]) -> Chain:
+    """The chain with a factor on the weight decay of each cycle.
+
+    Args:
+      factor: of the steps until the cycle ends, as planned here.
+    """
+    ends = np.cumsum([planned.steps for planned in self.cycles]).tolist()
+    pairs = zip(self.cycles, ends)
+    return Chain(
+      tuple(c._replace(decay_factor=factor(end)) for c, end in pairs)
+    )
+
   @property
   def has_multiple(self) -> bool:
     """Whether a further cycle is planned, and with it a reset."""
@@ -108,13 +120,11 @@ def jax_lr_schedule(
   budget_factor: float,
   name: str = 'budget_factor * step_hint',
   peak_factor: Callable[[int], float] = lambda end: 1.0,
-  decay_factor: Callable[[int], float | None] = lambda end: None,
 ) -> Chain:
   """Lays out the chain of cycles over floor(budget_factor * step_hint) steps.
 
   Errors call these steps by `name`. A cycle's peak is multiplied by
-  `peak_factor` of the steps until the cycle ends, as planned here, and its
-  weight decay by `decay_factor` of these steps.
+  `peak_factor` of the steps until the cycle ends, as planned here.
 
   Raises:
     ValueError: if step_hint is no number above 0, a cycle would get no step, a
@@ -141,7 +151,6 @@ def jax_lr_schedule(
       n,
       math.floor(as_written(cycle.warmup_factor) * n),
       dataclasses.replace(cycle, peak=peak_factor(end) * cycle.peak),
-      decay_factor(end),
     )
     for n, end, cycle in zip(steps, ends, cycles)
   ]

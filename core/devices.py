@@ -8,6 +8,7 @@ axis on everything (2024, v0.5.0).
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -78,6 +79,10 @@ class Devices:
   def get(self, tree: Any) -> Any:
     """One copy of a laid-out tree, on the host."""
     return tree_map(np.asarray, tree)
+
+  def num_rows(self, batch: Any) -> int:
+    """How many rows a laid-out array has, over all devices."""
+    return math.prod(np.shape(batch)[: self._num_axes + 1])
 
   def shapes_of(self, tree: Any) -> Any:
     """Shape and dtype of laid-out arrays, without device axis."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import jax
 from absl import flags
 
-from .checks import as_float, check
+from .checks import as_float, check, is_number
 from .evaluation import Target
 from .forms import Answer, Form, forms
 from .uses.traced import forms_of_init
@@ -35,6 +35,7 @@ class WorkloadApi(Protocol):
   validation_target_value: float
   param_shapes: Any  # tree of the parameters' shapes, without device axis
   model_params_types: Any  # tree of their types; may be missing, see `types_of`
+  num_train_examples: int  # may be missing; see `steps_per_epoch`
   metrics_logger: Any  # append_scalar_metrics(numbers by name, step); or None
   model_fn: Callable[..., Any]
   loss_fn: Callable[..., Any]
@@ -231,6 +232,26 @@ def budget_seconds(workload: WorkloadApi, is_tuned: bool = False) -> float:
   if not is_tuned:
     seconds *= _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
   return seconds if 0 < seconds < math.inf else math.nan
+
+
+def steps_per_epoch(workload: WorkloadApi, batch_size: int) -> float | None:
+  """Steps in which a run sees each training example once, at least 1.
+
+  Args:
+    workload: of either generation.
+    batch_size: the examples of a step, over all devices.
+
+  Returns:
+    None where num_train_examples is missing or no number above 0, or a batch
+    has no examples.
+  """
+  try:
+    examples = workload.num_train_examples
+  except AttributeError:
+    return None
+  if not is_number(examples) or not 0 < examples < math.inf or not batch_size:
+    return None
+  return max(1.0, examples / batch_size)
 
 
 def most_steps() -> float:

@@ -91,6 +91,7 @@ def model_reinit_schedule(
   workload: WorkloadApi,
   eval_results: EvalResults | None,
   step: int,
+  batch: dict[str, Any],
 ) -> Trees:
   """Takes in evaluations, decides, and resets the model if a cycle starts.
 
@@ -102,6 +103,8 @@ def model_reinit_schedule(
       them.
     workload, eval_results: the benchmark's.
     step: about to be taken.
+    batch: of that step; its size and the number of training examples tell the
+      steps of an epoch.
 
   Returns:
     What to go on with, in place of (saved, params, model_state).
@@ -117,6 +120,7 @@ def model_reinit_schedule(
   if not run.has_begun:
     trees = saved, params, model_state
     saved, params, model_state = _adopted(run, trees, workload, step)
+    run.config = _by_epochs(run, workload, batch)
   last, config = run.control.last.step, run.config
   model = Model(params, model_state, saved.opt_state.inner)
   if step == 0:
@@ -147,6 +151,22 @@ def _adopted(run: Run, trees: Trees, workload: WorkloadApi, step: int) -> Trees:
   run.records.start(workload.metrics_logger, step)
   run.has_begun = True
   return saved, params, model_state
+
+
+def _by_epochs(
+  run: Run, workload: WorkloadApi, batch: dict[str, Any]
+) -> RunConfig:
+  """The run's config, its weight decay by the epochs that cycles will see."""
+  settings, chain = run.config.settings, run.config.chain
+  if not settings.follows_epochs:
+    return run.config
+  targets, *_ = jax.tree_util.tree_leaves(batch['targets'])
+  size = run.devices.num_rows(targets)
+  steps = workload_facts.steps_per_epoch(workload, size)
+  if steps is None:
+    return run.config
+  factor = lambda end: settings.decay_factor(end, steps)
+  return run.config._replace(chain=chain.with_decay_factors(factor))
 
 
 def _first_model(
@@ -232,7 +252,9 @@ def set_up(
     ValueError: if the workload is not the benchmark's or has no usable target,
       or parameters are in float16.
   """
-  # What is run.
+  # What is run. The factors of the epochs come with the first batch.
+  if settings.follows_epochs:
+    chain = chain.with_decay_factors(lambda end: 1.0)
   target = workload_facts.read_target(workload)
   optimizer = InFloat32(settings.optimizer)
   budget = workload_facts.budget_seconds(workload, is_tuned)

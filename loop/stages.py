@@ -74,8 +74,11 @@ def stage_of(
     1.0,
     'num_steps',
     settings.peak_factor,
-    lambda end: settings.decay_factor(end, steps_per_epoch),
   )
+  if steps_per_epoch is not None:
+    chain = chain.with_decay_factors(
+      lambda end: settings.decay_factor(end, steps_per_epoch)
+    )
   config = RunConfig(settings, chain, target)
   return Stage(config, control_lib.start(config), steps_per_epoch)
 

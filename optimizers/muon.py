@@ -42,8 +42,6 @@ from .step import (
 )
 
 _Steps = Annotated[float, '[1, inf)']
-# The spectral norm that a matrix may reach whatever the number of epochs.
-_NORM = 3.0
 
 
 def _check_direction(name: str, value: object) -> None:
@@ -122,6 +120,9 @@ class Muon(Checked, Optimizer):
   rest_share: Level = 0.3  # of the rate, for what is no matrix
   fall_start: _Steps | None = None  # steps; None: tables step as the rest
   grad_clip: Positive | None = None  # largest global norm; None: no clipping
+  # The weight decay follows the epochs to where it holds a matrix at this
+  # spectral norm. None: it does not follow them.
+  least_norm: Positive | None = None
 
   def needs_forms(self) -> bool:
     return True
@@ -154,15 +155,17 @@ class Muon(Checked, Optimizer):
     each epoch, however many there are: where a peak falls as the root of the
     steps, the decay of a step comes to depend on the steps of an epoch alone.
     The factor ends where the weight decay would hold the spectral norm of a
-    matrix that does not widen below 3. Without an end a model of many epochs
-    could not fit data that are free of noise.
+    matrix that does not widen below least_norm. Without an end a model of many
+    epochs could not fit data that are free of noise.
 
     Source: Wang and Aitchison 2024, "How to set AdamW's weight decay as you
     scale model and dataset size": the time in which weights forget is constant
     in epochs. The end is ours.
     """
+    if self.least_norm is None:
+      return jnp.float32(1.0)
     decay = self.weight_decay * jnp.asarray(share) ** self.decay_lr_power
-    end = 1 / (_NORM * jnp.where(decay > 0, decay, 1.0))
+    end = 1 / (self.least_norm * jnp.where(decay > 0, decay, 1.0))
     return jnp.clip(
       jnp.asarray(epochs, jnp.float32), 1.0, jnp.maximum(1.0, end)
     )

@@ -47,6 +47,7 @@ def ScheduleFreeMuon(
   decay_lr_power: float = 1.0,
   growth_start: float | None = 1000.0,
   fall_start: float | None = 300.0,
+  least_norm: float | None = 5.0,
 ) -> Averaged:
   """Muon inside Schedule-Free's average; Adam without a first moment elsewhere.
 
@@ -55,7 +56,8 @@ def ScheduleFreeMuon(
   Args:
     one_minus_beta1, r, weight_lr_power: see `Averaged`.
     beta2, eps: see `Rms`.
-    momentum, growth_start, fall_start, coherence, grad_clip: see `Muon`.
+    momentum, growth_start, fall_start, coherence: see `Muon`.
+    grad_clip, least_norm: see `Muon`.
     weight_decay, decay_lr_power: see `Muon`. A step shrinks the weights by
       weight_decay rate^2 / size; with a decay_lr_power of 0, as in AdamW, by
       weight_decay times the rate.
@@ -75,5 +77,6 @@ def ScheduleFreeMuon(
     rest_share=rest_share,
     fall_start=fall_start,
     grad_clip=grad_clip,
+    least_norm=least_norm,
   )
   return Averaged(inner, one_minus_beta1, r, weight_lr_power)

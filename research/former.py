@@ -22,6 +22,7 @@ BEFORE_THE_LAW: ScheduleParams = dataclasses.replace(
     rest_share=0.3,
     growth_start=None,
     fall_start=None,
+    least_norm=None,
   ),
   relative_peak=SpectralPeak(share=0.08, whole=1500.0),
   switching=Progress(window=0.06),

@@ -25,7 +25,8 @@ BATCH_SIZES = '_BATCH_SIZES'
 WORKLOAD_ATTRIBUTES = set(
   """
   has_reached_validation_target init_model_fn loss_fn max_allowed_runtime_sec
-  metrics_logger model_fn model_params_types param_shapes step_hint
+  metrics_logger model_fn model_params_types num_train_examples param_shapes
+  step_hint
   target_metric_name validation_target_value
   """.split()
 )

@@ -21,6 +21,7 @@ from reset_cycles.core.workload import (
   most_steps,
   read_target,
   spec_of,
+  steps_per_epoch,
   traced_forms,
   types_of,
 )
@@ -69,6 +70,23 @@ def test_a_budget_that_is_no_number():
   right = "max_allowed_runtime_sec='an hour': must be a number of seconds, or N"
   with pytest.raises(ValueError, match=right):
     budget_seconds(workload)
+
+
+@pytest.mark.parametrize(
+  ('examples', 'batch_size', 'expected'),
+  (
+    (256, 16, 16.0),
+    (100, 64, 1.5625),
+    (10, 64, 1.0),  # a batch that is larger than the data
+    *((wrong, 16, None) for wrong in (0, -5, math.inf, math.nan, None, 'many')),
+    (256, 0, None),
+  ),
+)
+def test_the_steps_of_an_epoch(examples, batch_size, expected):
+  workload = fake_benchmark.TinyWorkload()
+  workload.num_train_examples = examples
+  assert steps_per_epoch(workload, batch_size) == expected
+  assert steps_per_epoch(types.SimpleNamespace(), batch_size) is None
 
 
 @pytest.mark.parametrize('value', (math.nan, math.inf, -math.inf))

@@ -255,6 +255,44 @@ def test_a_clock_that_was_moved_is_that_of_the_compiled_step(generation):
 
 
 @BOTH
+def test_the_weight_decay_follows_the_epochs(generation):
+  """16 steps an epoch: 20 / 16 and 40 / 16 epochs at the ends of two cycles."""
+  settings, _, *rest = MUON_ON_TIME
+  driver = new_driver(settings, generation, *rest)
+  _, run = driver.optimizer_state
+  assert [c.decay_factor for c in run.config.chain.cycles] == [1.0, 1.0]
+  factors = set()
+  while driver.global_step < (34 if generation == 'jit' else 80):
+    driver.step()
+    saved, run = driver.optimizer_state
+    clock = unpacked(run.devices.get(saved.opt_state.clock))
+    factors.add((int(clock.setting), float(clock.decay_factor)))
+  assert factors == {(0, 1.25), (1, 2.5)}
+
+
+@BOTH
+def test_the_factor_of_the_epochs_is_one_on_the_weight_decay(generation):
+  """And there is none where the number of examples is unknown."""
+  settings, _, *rest = MUON_ON_TIME
+  inner = dataclasses.replace(MUON.optimizer.inner, weight_decay=0.375)
+  stronger = dataclasses.replace(MUON.optimizer, inner=inner)
+  by_hand = dataclasses.replace(settings, optimizer=stronger)
+  ends = []
+  for params, examples in (
+    (settings, 256),
+    (by_hand, None),
+    (settings, None),
+  ):
+    driver = new_driver(params, generation, *rest)
+    driver.workload.num_train_examples = examples
+    driver.run(until=9)  # of the first cycle
+    ends.append(host(driver.params))
+  assert_close(ends[0], ends[1], rtol=1e-5, atol=1e-6)
+  apart = np.abs(ends[0]['kernel'] - ends[2]['kernel']).max()
+  assert apart > 1e-3
+
+
+@BOTH
 def test_the_first_cycle_begins_with_a_model_made_anew(generation):
   """Whatever model is handed over; its weights tell the peaks."""
   driver, broken = (new_driver(TIMED, generation) for _ in range(2))

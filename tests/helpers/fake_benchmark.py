@@ -58,6 +58,7 @@ class TinyWorkload(Workload):
   target_metric_name = 'accuracy'
   validation_target_value = 0.8
   step_hint = 6
+  num_train_examples = 256  # 16 steps an epoch
   max_allowed_runtime_sec = 100
   generation = 'jit'
   metrics_logger = None

@@ -159,11 +159,11 @@ def test_by_default_it_is_muon_at_the_peak_of_the_fresh_weights(
 
 
 def test_the_weight_decay_follows_the_epochs():
-  """Those at each cycle's end, up to 1 / (3 * .3 * .16): as written out."""
-  cycles = told(steps_per_epoch=2.0)
+  """Those at each cycle's end, up to 1 / (5 * .3 * .16): as written out."""
+  cycles = told(steps_per_epoch=4.0)
   planned = cycles.config.chain.cycles
   assert [cycle.steps for cycle in planned] == [3, 6, 11, 20]
-  factors = [1.5, 4.5, 1 / 0.144, 1 / 0.144]
+  factors = [1.0, 2.25, 1 / 0.24, 1 / 0.24]
   found = [cycle.decay_factor for cycle in planned]
   np.testing.assert_allclose(found, factors, rtol=1e-6)
   by_hand = dataclasses.replace(

@@ -143,9 +143,9 @@ def test_without_a_rate_it_is_the_spectral_peak(num_steps, length):
 
 @pytest.mark.parametrize(
   ('steps_per_epoch', 'factor'),
-  # A share of .08 of 1,200 steps. From 1 / (3 * .3 * .08) epochs on, a matrix
-  # could not grow to three times its size.
-  ((2000, 1.0), (240.0, 5.0), (1, 1 / 0.072)),
+  # A share of .08 of 1,200 steps. From 1 / (5 * .3 * .08) epochs on, a matrix
+  # could not grow to five times its size.
+  ((2000, 1.0), (240.0, 5.0), (1, 1 / 0.12)),
 )
 def test_the_weight_decay_follows_the_epochs(steps_per_epoch, factor):
   params = arrays(START)

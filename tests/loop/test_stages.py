@@ -100,7 +100,7 @@ def test_a_stage_has_epochs_of_its_own():
     assert_same(state, other)
     factors.append(told(cycles, state)[1])
   # Cycles that end with the steps 6, 17, 39 and 80 of the stage.
-  expected = [1.2, 3.4, 1 / 0.144, 1 / 0.144]
+  expected = [1.2, 3.4, 1 / 0.24, 1 / 0.24]
   np.testing.assert_allclose(factors, expected, rtol=1e-6)
 
 

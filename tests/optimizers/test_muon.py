@@ -1,6 +1,7 @@
 """Muon with an average, beside its twin and by hand."""
 
 import dataclasses
+import functools
 import math
 
 import jax
@@ -320,14 +321,22 @@ def test_the_steps_of_a_table_fall_as_the_fourth_root():
 
 
 def test_the_factor_of_the_epochs_by_hand():
-  """It ends where decay times the size is a third: 1 / (3 * .3 * .16 * e)."""
-  optimizer = Muon(weight_decay=0.3, decay_lr_power=1.0)
+  """It ends where it holds a matrix at a norm of 2: 1 / (2 * .3 * .16)."""
+  of = lambda **numbers: functools.partial(
+    Muon(**numbers).epochs_factor, share=0.16
+  )
+  follows = of(weight_decay=0.3, decay_lr_power=1.0, least_norm=2.0)
   epochs = np.array([0.2, 1.0, 4.5, 100.0])
-  found = optimizer.epochs_factor(epochs, 0.16)
-  np.testing.assert_allclose(found, [1.0, 1.0, 4.5, 1 / 0.144], rtol=1e-6)
+  np.testing.assert_allclose(
+    follows(epochs), [1.0, 1.0, 4.5, 1 / 0.096], rtol=1e-6
+  )
   # A decay that is as strong already, or none, stays as it is.
-  assert Muon(weight_decay=5.0).epochs_factor(100.0, 0.16) == 1.0
-  assert Muon(weight_decay=0.0).epochs_factor(100.0, 0.16) == 1.0
+  assert of(weight_decay=5.0, least_norm=2.0)(100.0) == 1.0
+  assert of(weight_decay=0.0, least_norm=2.0)(100.0) == 1.0
+  # By default it does not follow the epochs; in force it does.
+  assert of(weight_decay=0.3, decay_lr_power=1.0)(100.0) == 1.0
+  in_force = MUON.epochs_factor
+  np.testing.assert_allclose(in_force(100.0, 0.16), 1 / 0.24, rtol=1e-6)
 
 
 def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
