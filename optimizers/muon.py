@@ -60,9 +60,11 @@ class Muon(Checked, Optimizer):
                 c = (|m| / n)^coherence
                 step = -rate c (max(1, sqrt(out / in)) U V^T + decay W)
                 1 - mu = (1 - momentum) sqrt(min(1, growth_start / t))
-    the rest    step = -rest_share f rate (direction + decay W)
-                f = min(1, fall_start / t)^(1/4) for a table, 1 for others
-    both        decay = min(1 / rate, weight_decay (rate / size)^decay_lr_power)
+    the rest    step = -rest_share rate (direction + decay W)
+    tables      step = -rest_share f rate (direction + d W) - rate (decay - d) W
+                f = min(1, fall_start / t)^(1/4)
+    all         d = min(1 / rate, weight_decay (rate / size)^decay_lr_power)
+                decay = e d, e: the factor of the epochs
 
   Five Newton-Schulz iterations stand for U V^T. They bring singular values
   above .0015 of the matrix's norm to .7 to 1.2. So the spectral norm of a
@@ -89,7 +91,9 @@ class Muon(Checked, Optimizer):
 
   A row of a large table has gradients in few of the steps. So they are noisier
   than those of a vector, and the steps of tables shrink as one over the fourth
-  root of t as well, from fall_start on.
+  root of t as well, from fall_start on. Such a row also learns few examples by
+  heart where it sees them many times. So tables have all of the weight decay
+  that the epochs add, as matrices have, and not rest_share of it.
 
   The size is that of the matrices as the run begins; see `spectral_size`. The
   rate is a share of it. It is 1 where no matrix tells it. Under random steps
@@ -184,7 +188,12 @@ class Muon(Checked, Optimizer):
       'matrix': descent(matrices, step, weight_decay=0.0),
       'rest': descent(rest, step, decay, share=self.rest_share),
     }
-    fallen = optax.scale(self.table_factor_at(step.taken))
+    fallen = self.table_factor_at(step.taken)
+    added = decay * jnp.maximum(0.0, jnp.asarray(step.weight_decay) - 1)
+    lacking = step.rate * (1 - self.rest_share * fallen) * added
+    tables = optax.chain(
+      optax.scale(fallen), optax.add_decayed_weights(-lacking)
+    )
 
     def each(label: Callable[[Form], Any], params: Any) -> Any:
       leaves, structure = tree_flatten(params)
@@ -196,7 +205,7 @@ class Muon(Checked, Optimizer):
     return optax.chain(
       clipped(self.grad_clip),
       optax.multi_transform(parts, functools.partial(each, part)),
-      optax.masked(fallen, functools.partial(each, is_table)),
+      optax.masked(tables, functools.partial(each, is_table)),
     )
 
 

@@ -88,6 +88,7 @@ REFUSED = (
   (Muon, 'momentum', (-0.1, 1.0, NAN), SHARE),
   (Muon, 'growth_start', (0.0, -1.0, INF, 'm'), 'a number in [1, inf)'),
   (Muon, 'fall_start', (0.0, -1.0, INF, 'm'), 'a number in [1, inf)'),
+  (Muon, 'least_norm', (0.0, -1.0, INF, 'm'), POSITIVE),
   (Muon, 'coherence', (-0.1, INF, '1'), NOT_NEGATIVE),
   (Muon, 'decay_lr_power', (-0.1, INF, '1'), NOT_NEGATIVE),
   (Muon, 'rest', ('adam', Rms, AdamW(), SoftReset()), DIRECTION),
@@ -245,8 +246,9 @@ def table(params):
 
 
 def trained(params):
-  """A part of the model after four steps."""
+  """A part of the model after four steps, which are two epochs."""
   driver = new_driver(params, evaluations={})
+  driver.workload.num_train_examples = 2 * fake_benchmark.BATCH_SIZE
   driver.run(until=4)
   return devices_of(driver).get(driver.params)['kernel'].tolist()
 
@@ -283,6 +285,7 @@ CHANGES = (
   (trained, PARAMS, None, {'relative_peak': RelativePeak()}),
   (trained, RELATIVE_PEAK, 'relative_peak', {'share': 0.5}),
   (trained, SPECTRAL, 'relative_peak', {'share': 0.5, 'whole': 1.0}),
+  (trained, SPECTRAL, 'optimizer.inner', {'least_norm': 50.0}),
   (rates, WARM, None, {'cycles': WARM.cycles[:1]}),
   (rates, WARM, 'cycles', {'peak': 0.01}),
   (rates, WARM, 'cycles', {'warmup_factor': 0.5, 'decay': Cooldown()}),
@@ -404,10 +407,10 @@ def test_the_settings_in_force_are_what_the_pages_say():
 
 
 def test_the_factor_on_the_weight_decay_of_a_cycle():
-  """Its epochs, up to 1 / (3 * .3 * share); only beside a SpectralPeak."""
+  """Its epochs, up to 1 / (5 * .3 * share); only beside a SpectralPeak."""
   found = [MUON.decay_factor(end, 240) for end in (120, 240, 1200)]
   assert found == [1.0, 1.0, 5.0]
-  assert MUON.decay_factor(300, 1) == pytest.approx(1 / 0.144)
-  assert MUON.decay_factor(1200, None) is None
+  assert MUON.decay_factor(300, 1) == pytest.approx(1 / 0.24)
+  assert MUON.follows_epochs and not SOFT_RESET.follows_epochs
   with pytest.raises(ValueError, match='steps_per_epoch=3: must be None where'):
     SOFT_RESET.decay_factor(900, 3)

@@ -218,7 +218,7 @@ def orthogonalised(matrix):
   return x
 
 
-def muon(starts, grads, rates, h, sides, size=1.0, tables=()):
+def muon(starts, grads, rates, h, sides, size=1.0, tables=(), epochs=1.0):
   """Schedule-Free with Muon's steps; at a rate of 0 nothing moves.
 
   Args:
@@ -229,6 +229,7 @@ def muon(starts, grads, rates, h, sides, size=1.0, tables=()):
     sides: of each array, (rows, columns) where it is a matrix, else None.
     size: of the matrices, that the rates are shares of.
     tables: numbers of the arrays that are tables.
+    epochs: the factor of the epochs on the weight decay, at least 1.
 
   Returns:
     (y, x) after each step, each a list of arrays.
@@ -257,13 +258,18 @@ def muon(starts, grads, rates, h, sides, size=1.0, tables=()):
           coherence = math.sqrt(np.sum(m[i] ** 2)) / n[i]
           d = mu * m[i] + (1 - mu) * g
           turned = orthogonalised(d.reshape(sides[i])).reshape(g.shape)
-          step = coherence**h.coherence * (widening * turned + decay * y[i])
+          turned = widening * turned + epochs * decay * y[i]
+          step = coherence**h.coherence * turned
         else:
           v[i] = b2 * v[i] + (1 - b2) * g**2
           scale = np.sqrt(v[i] / (1 - b2**t)) + h.eps
-          step = h.rest_share * (g / scale + decay * y[i])
-          if i in tables and h.fall_start and number > h.fall_start:
-            step = step * (h.fall_start / number) ** 0.25
+          if i in tables:
+            step = h.rest_share * (g / scale + decay * y[i])
+            if h.fall_start and number > h.fall_start:
+              step = step * (h.fall_start / number) ** 0.25
+            step = step + (epochs - 1) * decay * y[i]
+          else:
+            step = h.rest_share * (g / scale + epochs * decay * y[i])
         z[i] = z[i] - rate * step
       x = [(1 - c) * a + c * b for a, b in zip(x, z)]
       y = [b1 * a + (1 - b1) * b for a, b in zip(x, z)]

@@ -107,11 +107,14 @@ def planned(steps=STEPS, **fields):
     ({'weight_decay': 30.0}, 0.025),
     # From step 8 on the momentum grows, to .93.
     ({'growth_start': 7.5}, 0.25),
+    # The table has all that the epochs add.
+    ({'fall_start': 7.5, 'weight_decay': 2.0}, 1.0),
   ),
 )
-def test_muon_agrees_with_its_twin(changes, size):
+@pytest.mark.parametrize('epochs', (1.0, 2.5))
+def test_muon_agrees_with_its_twin(changes, size, epochs):
   optimizer = ScheduleFreeMuon(beta2=0.9, **changes)
-  cycles = planned()
+  cycles = [c._replace(decay_factor=epochs) for c in planned()]
   tx = transformation(optimizer, cycles, WITH_TABLE, size)
   params = started()
   starts = [np.asarray(leaf) for leaf in params.values()]
@@ -121,7 +124,8 @@ def test_muon_agrees_with_its_twin(changes, size):
   ]
   grads = [list(g.values()) for g in gradients()]
   numbers = reference.numbers_in(optimizer)
-  twin = reference.muon(starts, grads, rates, numbers, SIDES, size, {1})
+  of = SIDES, size, {1}, epochs
+  twin = reference.muon(starts, grads, rates, numbers, *of)
   for grad, (_, x) in zip(gradients(), twin):
     updates, state = update(grad, state, params)
     params = optax.apply_updates(params, updates)
