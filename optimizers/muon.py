@@ -61,8 +61,9 @@ class Muon(Checked, Optimizer):
                 step = -rate c (max(1, sqrt(out / in)) U V^T + decay W)
                 1 - mu = (1 - momentum) sqrt(min(1, growth_start / t))
     the rest    step = -rest_share rate (direction + decay W)
-    tables      step = -rest_share f rate (direction + d W) - rate (decay - d) W
+    tables      step = -rest_share f rate (direction + d W) - more W
                 f = min(1, fall_start / t)^(1/4)
+                more = min(1, rate (decay - d) / rest_share)
     all         d = min(1 / rate, weight_decay (rate / size)^decay_lr_power)
                 decay = e d, e: the factor of the epochs
 
@@ -92,8 +93,9 @@ class Muon(Checked, Optimizer):
   A row of a large table has gradients in few of the steps. So they are noisier
   than those of a vector, and the steps of tables shrink as one over the fourth
   root of t as well, from fall_start on. Such a row also learns few examples by
-  heart where it sees them many times. So tables have all of the weight decay
-  that the epochs add, as matrices have, and not rest_share of it.
+  heart where it sees them many times. So of the weight decay that the epochs
+  add, a table has not rest_share, but one over it. In a run of one epoch such a
+  decay would cost more than it gains.
 
   The size is that of the matrices as the run begins; see `spectral_size`. The
   rate is a share of it. It is 1 where no matrix tells it. Under random steps
@@ -189,11 +191,13 @@ class Muon(Checked, Optimizer):
       'rest': descent(rest, step, decay, share=self.rest_share),
     }
     fallen = self.table_factor_at(step.taken)
-    added = decay * jnp.maximum(0.0, jnp.asarray(step.weight_decay) - 1)
-    lacking = step.rate * (1 - self.rest_share * fallen) * added
-    tables = optax.chain(
-      optax.scale(fallen), optax.add_decayed_weights(-lacking)
-    )
+    tables = optax.scale(fallen)
+    if self.rest_share:
+      factor = jnp.asarray(step.weight_decay)
+      added = step.rate * decay * jnp.maximum(0.0, factor - 1)
+      more = jnp.minimum(1.0, added / self.rest_share)
+      has = self.rest_share * fallen * added  # as all of the rest
+      tables = optax.chain(tables, optax.add_decayed_weights(has - more))
 
     def each(label: Callable[[Form], Any], params: Any) -> Any:
       leaves, structure = tree_flatten(params)

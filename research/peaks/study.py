@@ -67,6 +67,8 @@ ARMS = {
   'adamw': Arm(None, PEAKS),
   'adamw_decay_0.1': Arm(None, PEAKS, decay=0.1),
   'adamw_decay_1': Arm(None, PEAKS, decay=1.0),
+  'adamw_decay_3': Arm(None, PEAKS, decay=3.0),
+  'adamw_decay_10': Arm(None, PEAKS, decay=10.0),
 }
 
 

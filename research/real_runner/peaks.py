@@ -14,6 +14,7 @@ from ...core import workload as workload_facts
 from ...optimizers.peaks import RelativePeak, SpectralPeak
 from ...optimizers.step import RunStart
 from ...schedule_params import MUON
+from ...submission import get_batch_size
 from ..board.rivals import published_muon
 
 PUBLISHED = 0.0025  # of Schedule-Free AdamW
@@ -44,9 +45,11 @@ def rows(known: Any, workloads: Sequence[str]) -> Iterator[str]:
     'size of the matrices',
     'Muon: share',
     "MUON's share",
+    'epochs',
+    'factor',
   )
   yield f'| workload | {" | ".join(columns)} |'
-  yield f'|{" --- |" * 6}'
+  yield f'|{" --- |" * 8}'
   for name in workloads:
     about = known.WORKLOADS[name]
     workload = known.import_workload(
@@ -64,4 +67,7 @@ def rows(known: Any, workloads: Sequence[str]) -> Iterator[str]:
     sizes = f'{size:.4f} | {PUBLISHED / size:.3f} | {matrices:.3f}'
     shares = (PUBLISHED_MUON, rule.peak(start._replace(steps=steps)))
     shown = ' | '.join(f'{peak / matrices:.4f}' for peak in shares)
-    yield f'| {name} | {sizes} | {shown} |'
+    per_epoch = workload.num_train_examples / get_batch_size(name)
+    factor = MUON.decay_factor(steps, per_epoch)
+    seen = f'{steps / per_epoch:.1f} | {factor:.1f}'
+    yield f'| {name} | {sizes} | {shown} | {seen} |'

@@ -267,7 +267,8 @@ def muon(starts, grads, rates, h, sides, size=1.0, tables=(), epochs=1.0):
             step = h.rest_share * (g / scale + decay * y[i])
             if h.fall_start and number > h.fall_start:
               step = step * (h.fall_start / number) ** 0.25
-            step = step + (epochs - 1) * decay * y[i]
+            more = rate * (epochs - 1) * decay / h.rest_share
+            step = step + min(1, more) / rate * y[i]
           else:
             step = h.rest_share * (g / scale + epochs * decay * y[i])
         z[i] = z[i] - rate * step
