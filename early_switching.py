@@ -26,8 +26,17 @@ from .core.evaluation import Evaluation, Target
 # it; they must have other names.
 COLUMNS = (
   *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
-  *('anchor_nominal', 'rate_factor', 'peak_value', 'evaluation', 'loss'),
-  *('learning_rate', 'reset', 'tau', 'alpha', 'metric', 'metric_step'),
+  *('anchor_nominal', 'rate_factor', 'peak_value', 'decay_factor'),
+  *(
+    'evaluation',
+    'loss',
+    'learning_rate',
+    'reset',
+    'tau',
+    'alpha',
+    'metric',
+    'metric_step',
+  ),
   *('param_change', 'moment_norm_before', 'moment_norm_after'),
   *('num_early_stops', 'note'),
 )

@@ -113,8 +113,12 @@ class ScheduleParams(Checked):
 
   @property
   def follows_epochs(self) -> bool:
-    """Whether the weight decay can follow the epochs: a share is known."""
-    return isinstance(self.relative_peak, SpectralPeak)
+    """Whether the weight decay can follow the epochs.
+
+    The optimizer's can, and the peak is a share, by which the factor ends.
+    """
+    is_spectral = isinstance(self.relative_peak, SpectralPeak)
+    return is_spectral and self.optimizer.follows_epochs()
 
   def decay_factor(self, end: int, steps_per_epoch: float) -> float:
     """Factor on the weight decay of a cycle that ends after so many steps.
@@ -122,19 +126,21 @@ class ScheduleParams(Checked):
     See `Optimizer.epochs_factor`.
 
     Raises:
-      ValueError: if the peak is no `SpectralPeak`'s, or the factor is not
-        finite and at least 0.
+      ValueError: if the settings do not follow the epochs, or the factor is not
+        finite and at least 1.
     """
     rule = self.relative_peak
-    if not isinstance(rule, SpectralPeak):
-      raise ValueError(
-        f'steps_per_epoch={steps_per_epoch}: must be None where the peak is '
-        'not that of a SpectralPeak.'
-      )
+    must_be = (
+      'None where the peak is not that of a SpectralPeak, or the optimizer has '
+      'no least_norm'
+    )
+    follows = self.follows_epochs
+    check(follows, 'steps_per_epoch', steps_per_epoch, must_be)
+    assert isinstance(rule, SpectralPeak)
     share = rule.share * rule.length_factor(end)
     factor = float(self.optimizer.epochs_factor(end / steps_per_epoch, share))
     name = f'{type(self.optimizer).__name__}.epochs_factor'
-    check_number(name, factor, '[0, inf)')
+    check_number(name, factor, '[1, inf)')
     return factor
 
 

@@ -98,7 +98,7 @@ class PlannedCycle(NamedTuple):
   warmup_steps: int  # how many of them are warm-up
   cycle: Cycle
   # On the weight decay, beside the cycle's shape. None: there is none, and none
-  # comes with a new stage.
+  # comes with the first batch or a new stage.
   decay_factor: float | None = None
 
 

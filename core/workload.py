@@ -237,9 +237,12 @@ def budget_seconds(workload: WorkloadApi, is_tuned: bool = False) -> float:
 def steps_per_epoch(workload: WorkloadApi, batch_size: int) -> float | None:
   """Steps in which a run sees each training example once, at least 1.
 
+  A row that packs several examples, as WMT's do, counts as one: the epochs are
+  then too few.
+
   Args:
     workload: of either generation.
-    batch_size: the examples of a step, over all devices.
+    batch_size: the rows of a step, over all devices.
 
   Returns:
     None where num_train_examples is missing or no number above 0, or a batch
@@ -249,7 +252,7 @@ def steps_per_epoch(workload: WorkloadApi, batch_size: int) -> float | None:
     examples = workload.num_train_examples
   except AttributeError:
     return None
-  if not is_number(examples) or not 0 < examples < math.inf or not batch_size:
+  if not is_number(examples) or examples <= 0 or not batch_size:
     return None
   return max(1.0, examples / batch_size)
 

@@ -31,9 +31,12 @@ def clock_event(kind: str, control: Control, config: RunConfig) -> Row:
 
 def start_event(control: Control, config: RunConfig) -> Row:
   """The row of a cycle that starts where its clock was set."""
-  written = config.chain.cycles[control.setting].cycle.peak
-  peak = written * control.rate_factor
-  return {**clock_event('cycle_start', control, config), 'peak_value': peak}
+  planned = config.chain.cycles[control.setting]
+  row = clock_event('cycle_start', control, config)
+  row['peak_value'] = planned.cycle.peak * control.rate_factor
+  if planned.decay_factor is not None:
+    row['decay_factor'] = planned.decay_factor
+  return row
 
 
 def with_effect(

@@ -98,7 +98,8 @@ def model_reinit_schedule(
   What it does with them is `driver.Driver.advance`.
 
   Args:
-    run: its control and what it is due next are replaced.
+    run: its control and what it is due next are replaced, by the first call
+      its config as well.
     saved, params, model_state: what the last step has returned; a reset donates
       them.
     workload, eval_results: the benchmark's.
@@ -156,7 +157,7 @@ def _adopted(run: Run, trees: Trees, workload: WorkloadApi, step: int) -> Trees:
 def _by_epochs(
   run: Run, workload: WorkloadApi, batch: dict[str, Any]
 ) -> RunConfig:
-  """The run's config, its weight decay by the epochs that cycles will see."""
+  """The run's config, its weight decay by the epochs of the planned cycles."""
   settings, chain = run.config.settings, run.config.chain
   if not settings.follows_epochs:
     return run.config
@@ -252,9 +253,11 @@ def set_up(
     ValueError: if the workload is not the benchmark's or has no usable target,
       or parameters are in float16.
   """
-  # What is run. The factors of the epochs come with the first batch.
+  # What is run. Until the first batch tells the epochs, there is one.
+  written = chain
   if settings.follows_epochs:
-    chain = chain.with_decay_factors(lambda end: 1.0)
+    once = lambda end: settings.decay_factor(end, end)
+    chain = chain.with_decay_factors(once)
   target = workload_facts.read_target(workload)
   optimizer = InFloat32(settings.optimizer)
   budget = workload_facts.budget_seconds(workload, is_tuned)
@@ -292,7 +295,7 @@ def set_up(
   run = Run(
     config=config,
     devices=devices,
-    records=Records(workload.step_hint, settings, chain),
+    records=Records(workload.step_hint, settings, written),
     rng=rng,
     train_step=devices.compile_step(step),
     model_reset=ModelReset(

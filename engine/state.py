@@ -36,7 +36,7 @@ class Fingerprint(NamedTuple):
 
 
 class RunConfig(NamedTuple):
-  """What decides; it stays the same throughout a run."""
+  """What decides; the same throughout a run, once a batch has been seen."""
 
   settings: ScheduleParams
   chain: Chain  # over the steps of the run

@@ -13,6 +13,7 @@ from ..core.checks import (
   field_names,
   replaced_at,
 )
+from ..optimizers.peaks import SpectralPeak
 from ..schedule_params import ScheduleParams
 
 # Where the settings have what the thesis and the benchmark's baselines tune.
@@ -128,6 +129,9 @@ def _without_effect(settings: ScheduleParams, path: str) -> str:
     return 'relative_peak replaces the peaks, so give relative_peak__share'
   if first == 'switching' and not settings.early_switching:
     return 'its verdicts are only logged, so give early_switching'
+  has_share = isinstance(settings.relative_peak, SpectralPeak)
+  if path.endswith('.least_norm') and not has_share:
+    return 'the weight decay follows the epochs beside a SpectralPeak only'
   if first == 'cycles' and last == 'length':
     return 'lengths are relative to one another, and all cycles get the same'
   has_next = len(settings.cycles) > 1 or settings.repeat or settings.horizon

@@ -399,6 +399,9 @@ def _check_arguments(
     optimizer.inner, Muon
   )
   check(is_muon, 'optimizer', optimizer, 'a ScheduleFreeMuon(…)')
+  must_be = 'None where the optimizer has no least_norm'
+  follows = steps_per_epoch is None or optimizer.follows_epochs()
+  check(follows, 'steps_per_epoch', steps_per_epoch, must_be)
   share = optimizer.one_minus_beta1
   must_be = 'below 1: at 1, y is z, and tells nothing of the average'
   check(share < 1.0, 'one_minus_beta1', share, must_be)

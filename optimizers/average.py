@@ -101,6 +101,9 @@ class Averaged(Checked, Optimizer):
   def size(self, start: RunStart) -> float:
     return self.inner.size(start)
 
+  def follows_epochs(self) -> bool:
+    return self.inner.follows_epochs()
+
   def epochs_factor(self, epochs: ArrayLike, share: ArrayLike) -> jax.Array:
     return self.inner.epochs_factor(epochs, share)
 

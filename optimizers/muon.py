@@ -64,8 +64,9 @@ class Muon(Checked, Optimizer):
     tables      step = -rest_share f rate (direction + d W) - more W
                 f = min(1, fall_start / t)^(1/4)
                 more = min(1, rate (decay - d) / rest_share)
-    all         d = min(1 / rate, weight_decay (rate / size)^decay_lr_power)
-                decay = e d, e: the factor of the epochs
+    all         p = weight_decay (rate / size)^decay_lr_power
+                d = min(1 / rate, p),  decay = min(1 / rate, e p)
+                e: the factor of the epochs, times the cycle's own shape
 
   Five Newton-Schulz iterations stand for U V^T. They bring singular values
   above .0015 of the matrix's norm to .7 to 1.2. So the spectral norm of a
@@ -94,8 +95,8 @@ class Muon(Checked, Optimizer):
   than those of a vector, and the steps of tables shrink as one over the fourth
   root of t as well, from fall_start on. Such a row also learns few examples by
   heart where it sees them many times. So of the weight decay that the epochs
-  add, a table has not rest_share, but one over it. In a run of one epoch such a
-  decay would cost more than it gains.
+  add, a table has not rest_share, but one over it; nothing where rest_share is
+  0. In a run of one epoch such a decay would cost more than it gains.
 
   The size is that of the matrices as the run begins; see `spectral_size`. The
   rate is a share of it. It is 1 where no matrix tells it. Under random steps
@@ -154,6 +155,9 @@ class Muon(Checked, Optimizer):
       return 1.0
     return _start_over_steps(self.fall_start, taken) ** 0.25
 
+  def follows_epochs(self) -> bool:
+    return self.least_norm is not None
+
   def epochs_factor(self, epochs: ArrayLike, share: ArrayLike) -> jax.Array:
     """See `Optimizer.epochs_factor`.
 
@@ -182,7 +186,9 @@ class Muon(Checked, Optimizer):
       share = step.rate / step.size
       decay = self.weight_decay * share**self.decay_lr_power
     most = 1.0 / jnp.where(step.moves, step.rate, 1.0)
-    decay = jnp.minimum(decay, most)
+    once = jnp.minimum(decay, most)
+    decay = jnp.minimum(decay * step.weight_decay, most)
+    step = step._replace(weight_decay=1.0)  # it is in the decay
     mu = self.momentum_at(step.taken)
     matrices = _orthogonal(mu, self.coherence, step, decay)
     rest = self.rest.direction(step)
@@ -193,8 +199,7 @@ class Muon(Checked, Optimizer):
     fallen = self.table_factor_at(step.taken)
     tables = optax.scale(fallen)
     if self.rest_share:
-      factor = jnp.asarray(step.weight_decay)
-      added = step.rate * decay * jnp.maximum(0.0, factor - 1)
+      added = step.rate * jnp.maximum(0.0, decay - once)
       more = jnp.minimum(1.0, added / self.rest_share)
       has = self.rest_share * fallen * added  # as all of the rest
       tables = optax.chain(tables, optax.add_decayed_weights(has - more))
@@ -260,7 +265,7 @@ def _orthogonal(
     norms = state.norms
     turned = _turned(tree_leaves(averaged(trace, grads, mu)), forms, step)
     steps = [
-      factor + decay * step.weight_decay * weights
+      factor + decay * weights
       for factor, weights in zip(turned, tree_leaves(params))
     ]
     if power:

@@ -101,6 +101,10 @@ class Optimizer(Protocol):
     del start
     return 1.0
 
+  def follows_epochs(self) -> bool:
+    """Whether its weight decay can follow the epochs; see `epochs_factor`."""
+    return False
+
   def epochs_factor(self, epochs: ArrayLike, share: ArrayLike) -> jax.Array:
     """Factor on the weight decay of a run that sees its data more than once.
 
@@ -109,7 +113,8 @@ class Optimizer(Protocol):
       share: the peak, as a share of the size of the weights; shape=().
 
     Returns:
-      At least 1, float32, of shape (); 1 for an optimizer without such a rule.
+      At least 1, float32, of shape (). Only an optimizer that follows the
+      epochs is asked.
     """
     del epochs, share
     return jnp.float32(1.0)

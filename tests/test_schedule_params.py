@@ -412,5 +412,15 @@ def test_the_factor_on_the_weight_decay_of_a_cycle():
   assert found == [1.0, 1.0, 5.0]
   assert MUON.decay_factor(300, 1) == pytest.approx(1 / 0.24)
   assert MUON.follows_epochs and not SOFT_RESET.follows_epochs
+  without = replaced_at(MUON, 'optimizer.inner.least_norm', None)
+  assert not without.follows_epochs
+  with pytest.raises(ValueError, match='or the optimizer has no least_norm'):
+    without.decay_factor(900, 3)
+  wrong = {'epochs_factor': lambda self, epochs, share: math.nan}
+  own = type('Own', (Muon,), wrong)(least_norm=1.0)
+  with pytest.raises(
+    ValueError, match=r'Own.epochs_factor=nan: .* in \[1, inf'
+  ):
+    dataclasses.replace(MUON, optimizer=own).decay_factor(900, 3)
   with pytest.raises(ValueError, match='steps_per_epoch=3: must be None where'):
     SOFT_RESET.decay_factor(900, 3)

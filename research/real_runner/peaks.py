@@ -67,7 +67,9 @@ def rows(known: Any, workloads: Sequence[str]) -> Iterator[str]:
     sizes = f'{size:.4f} | {PUBLISHED / size:.3f} | {matrices:.3f}'
     shares = (PUBLISHED_MUON, rule.peak(start._replace(steps=steps)))
     shown = ' | '.join(f'{peak / matrices:.4f}' for peak in shares)
-    per_epoch = workload.num_train_examples / get_batch_size(name)
+    size = get_batch_size(name)
+    per_epoch = workload_facts.steps_per_epoch(workload, size)
+    assert per_epoch is not None  # the benchmark's know their examples
     factor = MUON.decay_factor(steps, per_epoch)
     seen = f'{steps / per_epoch:.1f} | {factor:.1f}'
     yield f'| {name} | {sizes} | {shown} | {seen} |'

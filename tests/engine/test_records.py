@@ -78,8 +78,8 @@ def test_what_is_written(tmp_path, said):
   lines = (tmp_path / CYCLES).read_text().splitlines()
   assert lines[0] == (
     'global_step,event,cycle,setting,reason,cycle_end,pace,anchor_nominal,'
-    'rate_factor,peak_value,evaluation,loss,learning_rate,reset,tau,alpha,'
-    'metric,metric_step,param_change,moment_norm_before,moment_norm_after,'
+    'rate_factor,peak_value,decay_factor,evaluation,loss,learning_rate,reset,'
+    'tau,alpha,metric,metric_step,param_change,moment_norm_before,moment_norm_after,'
     'num_early_stops,note,smoothed_loss,derivative,case1,case2,stopping'
   )
   found, _ = read_events(tmp_path / CYCLES)

@@ -33,6 +33,7 @@ from helpers.runs import (
 )
 from helpers.trees import assert_close, host
 from reset_cycles.core.clock import unpacked
+from reset_cycles.engine import run as run_lib
 from reset_cycles.engine.model_reset import Effect
 from reset_cycles.engine.records import read_events
 from reset_cycles.engine.state import clock_of, to_words
@@ -255,7 +256,7 @@ def test_a_clock_that_was_moved_is_that_of_the_compiled_step(generation):
 
 
 @BOTH
-def test_the_weight_decay_follows_the_epochs(generation):
+def test_the_weight_decay_follows_the_epochs(folder, generation):
   """16 steps an epoch: 20 / 16 and 40 / 16 epochs at the ends of two cycles."""
   settings, _, *rest = MUON_ON_TIME
   driver = new_driver(settings, generation, *rest)
@@ -268,6 +269,22 @@ def test_the_weight_decay_follows_the_epochs(generation):
     clock = unpacked(run.devices.get(saved.opt_state.clock))
     factors.add((int(clock.setting), float(clock.decay_factor)))
   assert factors == {(0, 1.25), (1, 2.5)}
+  # A chain begun anew, at 9, has the factor of its first cycle again.
+  written = column(folder, 'decay_factor', event='cycle_start')
+  assert [float(text) for text in written] == [1.25, 1.25, 2.5]
+
+
+def test_the_rows_of_a_batch_are_counted_over_devices():
+  """Also where targets are a tuple, as (transcripts, paddings) of speech."""
+  settings, _, *rest = MUON_ON_TIME
+  for generation, shape in (('jit', (64, 3)), ('pmap', (8, 8, 3))):
+    driver = new_driver(settings, generation, *rest)
+    _, run = driver.optimizer_state
+    targets = np.zeros(shape), np.zeros((*shape, 2))
+    config = run_lib._by_epochs(run, driver.workload, {'targets': targets})
+    factors = [c.decay_factor for c in config.chain.cycles]
+    # 4 steps an epoch: 5 and 10 epochs, but the factor ends at 1 / .24.
+    assert factors == pytest.approx([1 / 0.24, 1 / 0.24])
 
 
 @BOTH

@@ -145,6 +145,11 @@ def test_a_learning_rate_is_the_first_peak_and_the_others_keep_their_ratios():
     (SOFT_RESET, {'learning_rate': 0.1}, 'no effect; relative_peak replaces'),
     (SOFT_RESET, {'cycles__peak': 0.1}, 'give relative_peak__share.'),
     (
+      MUON,
+      {'relative_peak': None, 'optimizer__least_norm': 2.0},
+      'no effect; the weight decay follows the epochs beside a SpectralPeak',
+    ),
+    (
       replace(THESIS, early_switching=False),
       {'switching__lam': 0.5},
       'switching__lam=0.5: no effect; its verdicts are only logged',

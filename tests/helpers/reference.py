@@ -248,7 +248,7 @@ def muon(starts, grads, rates, h, sides, size=1.0, tables=(), epochs=1.0):
       c = t**h.r * rate**h.weight_lr_power / total
       z = list(z)
       decay = h.weight_decay * (rate / size) ** h.decay_lr_power
-      decay = min(1 / rate, decay)
+      once, decay = min(1 / rate, decay), min(1 / rate, epochs * decay)
       for i, g in enumerate(np.float64(g) for g in gs):
         if sides[i]:
           rows, columns = sides[i]
@@ -258,19 +258,19 @@ def muon(starts, grads, rates, h, sides, size=1.0, tables=(), epochs=1.0):
           coherence = math.sqrt(np.sum(m[i] ** 2)) / n[i]
           d = mu * m[i] + (1 - mu) * g
           turned = orthogonalised(d.reshape(sides[i])).reshape(g.shape)
-          turned = widening * turned + epochs * decay * y[i]
+          turned = widening * turned + decay * y[i]
           step = coherence**h.coherence * turned
         else:
           v[i] = b2 * v[i] + (1 - b2) * g**2
           scale = np.sqrt(v[i] / (1 - b2**t)) + h.eps
           if i in tables:
-            step = h.rest_share * (g / scale + decay * y[i])
+            step = h.rest_share * (g / scale + once * y[i])
             if h.fall_start and number > h.fall_start:
               step = step * (h.fall_start / number) ** 0.25
-            more = rate * (epochs - 1) * decay / h.rest_share
+            more = rate * (decay - once) / h.rest_share
             step = step + min(1, more) / rate * y[i]
           else:
-            step = h.rest_share * (g / scale + epochs * decay * y[i])
+            step = h.rest_share * (g / scale + decay * y[i])
         z[i] = z[i] - rate * step
       x = [(1 - c) * a + c * b for a, b in zip(x, z)]
       y = [b1 * a + (1 - b1) * b for a, b in zip(x, z)]

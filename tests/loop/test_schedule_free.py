@@ -206,6 +206,14 @@ EMA = Averaged(ScheduleFreeMuon().inner, one_minus_beta1=1.0)
       )
       for steps in (0, -3.0, np.array(np.nan), 'one')
     ),
+    (
+      {
+        'num_steps': 9,
+        'steps_per_epoch': 9,
+        'optimizer': ScheduleFreeMuon(least_norm=None),
+      },
+      'steps_per_epoch=9: must be None where the optimizer has no least_norm',
+    ),
     ({'optimizer': ScheduleFreeAdamW()}, r'must be a ScheduleFreeMuon\(…\)'),
     ({'optimizer': AdamW()}, r'must be a ScheduleFreeMuon\(…\)'),
     ({'optimizer': EMA}, 'one_minus_beta1=1.0: must be below 1'),
