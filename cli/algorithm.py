@@ -36,8 +36,9 @@ _LEGEND = (
   'the setting takes, a geometric mean over ten seeds of eight small stand-ins '
   'on a CPU. **Beside the other numbers in force only one cycle, `alpha`, '
   '`fade`, no soft resets, and ten times and a tenth of the share were '
-  'measured,** with a weight decay not yet over the size. The '
-  'other rows of `research/muon/MUON.md` compare with the setting before: '
+  'measured,** all but the last two with a weight decay not yet over the size, '
+  'and without the epochs. The other rows of `research/muon/MUON.md` compare '
+  'with an earlier setting, `before_the_law`: '
   'coherence 0, a peak of .08 up to 1,500 steps, a weight decay of .02, a rest '
   'share of .3.'
 )
@@ -95,7 +96,7 @@ _ROWS = (
   ),
   _Row(
     *('Muon', 'least_norm', 'where the weight decay by the epochs ends'),
-    f'beside 3, 4 and none, on few data: {_PEAKS}',
+    f'beside 3, 4, 8 and none, on few data: {_PEAKS}',
   ),
   _Row(
     *('Rms', 'beta2', 'decay of the mean of squared gradients'),

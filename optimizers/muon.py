@@ -127,9 +127,7 @@ class Muon(Checked, Optimizer):
   rest_share: Level = 0.3  # of the rate, for what is no matrix
   fall_start: _Steps | None = None  # steps; None: tables step as the rest
   grad_clip: Positive | None = None  # largest global norm; None: no clipping
-  # The weight decay follows the epochs to where it holds a matrix at this
-  # spectral norm. None: it does not follow them.
-  least_norm: Positive | None = None
+  least_norm: Positive | None = None  # where the factor of the epochs ends
 
   def needs_forms(self) -> bool:
     return True
@@ -165,7 +163,8 @@ class Muon(Checked, Optimizer):
     each epoch, however many there are: where a peak falls as the root of the
     steps, the decay of a step comes to depend on the steps of an epoch alone.
     The factor ends where the weight decay would hold the spectral norm of a
-    matrix that does not widen below least_norm. Without an end a model of many
+    matrix that does not widen below least_norm. Without a least_norm the weight
+    decay does not follow the epochs. Without an end a model of many
     epochs could not fit data that are free of noise.
 
     Source: Wang and Aitchison 2024, "How to set AdamW's weight decay as you

@@ -316,7 +316,7 @@ def right_of(kind, name):
 
 
 def test_every_setting_is_in_the_table():
-  """At most 64, with the defaults, ranges and sentences of the dataclasses."""
+  """At most 65, with the defaults, ranges and sentences of the dataclasses."""
   rows = []
   for kind in CLASSES:
     said = meanings(kind)
@@ -332,7 +332,7 @@ def test_every_setting_is_in_the_table():
   text = SETTINGS.read_text()
   assert f'{table}\n' in text, f'the table must be\n{table}'
   assert f'The core has {len(rows)} settings' in text
-  assert len(rows) <= 64
+  assert len(rows) <= 65
 
 
 def test_tests_that_documents_name_exist():

@@ -91,7 +91,8 @@ def test_a_step_asks_for_a_reset_only_where_something_is_due(monkeypatch):
   steps = []
 
   def noted(*args):
-    steps.append(args[-1])
+    *_, step, _ = args
+    steps.append(step)
     return model_reinit_schedule(*args)
 
   assert submission.model_reinit_schedule is model_reinit_schedule

@@ -31,6 +31,7 @@ def test_schedule_free_muon_is_an_average_of_muon():
     rest_share=0.625,
     fall_start=7.0,
     grad_clip=2.0,
+    least_norm=4.0,
   )
   own = {
     'momentum': 0.875,
@@ -38,6 +39,7 @@ def test_schedule_free_muon_is_an_average_of_muon():
     'fall_start': 7.0,
     'rest_share': 0.625,
     'coherence': 0.75,
+    'least_norm': 4.0,
   }
   found = ScheduleFreeMuon(**NUMBERS, **own, decay_lr_power=0.5)
   assert found == Averaged(inner, **AVERAGE, keep=1.0)
