@@ -145,18 +145,28 @@ def steps_taken(words: Any) -> jax.Array:
 def weight_decay(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
   """The factor on the weight decay of the step that a clock counts.
 
-  The number 1.0, not an array, if no cycle schedules the weight decay, and none
-  has a factor: a step then compiles as without. Else float32, of shape ().
+  It is that of the cycle's shape. The number 1.0, not an array, if no cycle
+  schedules the weight decay: a step then compiles as without. Else float32, of
+  shape ().
   """
   shapes = [planned.cycle.weight_decay for planned in cycles]
-  has_factors = any(planned.decay_factor is not None for planned in cycles)
-  if not has_factors and all(shape == Constant() for shape in shapes):
+  if all(shape == Constant() for shape in shapes):
     return 1.0
   clock, x = unpacked(words), share_passed(words)
   factor = jnp.float32(1.0)
   for i, shape in enumerate(shapes):
     factor = jnp.where(clock.setting == i, jnp.float32(shape(x)), factor)
-  return clock.decay_factor * factor
+  return factor
+
+
+def epochs_factor(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
+  """The factor of the epochs beside it; see `PlannedCycle.decay_factor`.
+
+  As `weight_decay`: 1.0 if no cycle has one.
+  """
+  if all(planned.decay_factor is None for planned in cycles):
+    return 1.0
+  return unpacked(words).decay_factor
 
 
 def _nominal_of(clock: CycleClock) -> jax.Array:
@@ -198,9 +208,9 @@ def sampled_decays(
   """
   shares = np.linspace(0.0, 1.0, points, dtype=np.float32)
   factors = np.ones((len(cycles), points), np.float32)
-  for row, (_, _, cycle, level) in zip(factors, cycles):
-    if cycle.weight_decay != Constant():
-      factor = lambda x, shape=cycle.weight_decay: jnp.float32(shape(x))
+  for row, planned in zip(factors, cycles):
+    if planned.cycle.weight_decay != Constant():
+      shape = planned.cycle.weight_decay
+      factor = lambda x, shape=shape: jnp.float32(shape(x))
       row[:] = jax.jit(jax.vmap(factor))(shares)
-    row *= 1.0 if level is None else level
   return factors

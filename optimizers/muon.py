@@ -65,8 +65,9 @@ class Muon(Checked, Optimizer):
                 f = min(1, fall_start / t)^(1/4)
                 more = min(1, rate (decay - d) / rest_share)
     all         p = weight_decay (rate / size)^decay_lr_power
+                  times the cycle's own shape
                 d = min(1 / rate, p),  decay = min(1 / rate, e p)
-                e: the factor of the epochs, times the cycle's own shape
+                e: the factor of the epochs
 
   Five Newton-Schulz iterations stand for U V^T. They bring singular values
   above .0015 of the matrix's norm to .7 to 1.2. So the spectral norm of a
@@ -185,8 +186,9 @@ class Muon(Checked, Optimizer):
       share = step.rate / step.size
       decay = self.weight_decay * share**self.decay_lr_power
     most = 1.0 / jnp.where(step.moves, step.rate, 1.0)
+    decay = decay * step.weight_decay
     once = jnp.minimum(decay, most)
-    decay = jnp.minimum(decay * step.weight_decay, most)
+    decay = jnp.minimum(decay * step.epochs, most)
     step = step._replace(weight_decay=1.0)  # it is in the decay
     mu = self.momentum_at(step.taken)
     matrices = _orthogonal(mu, self.coherence, step, decay)

@@ -39,6 +39,7 @@ class Step(NamedTuple):
 
   rate: ArrayLike  # the learning rate; traced
   weight_decay: ArrayLike = 1.0  # factor on the optimizer's own weight decay
+  epochs: ArrayLike = 1.0  # factor beside it, by `Optimizer.epochs_factor`
   passed: ArrayLike = 0.0  # share of the cycle before this step; traced
   taken: ArrayLike = 0.0  # planned steps of the chain before this one; traced
   spread: Spread = at_once  # what each of a stack of matrices goes through

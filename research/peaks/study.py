@@ -123,7 +123,7 @@ def _program(
   ) -> optax.GradientTransformation:
     if optimizer is None:
       return optax.adamw(rate, weight_decay=ARMS[arm].decay)
-    step = Step(rate, weight_decay=epochs, taken=taken, forms=kinds, size=size)
+    step = Step(rate, epochs=epochs, taken=taken, forms=kinds, size=size)
     return optimizer.build(step)
 
   def one_step(

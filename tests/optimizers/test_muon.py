@@ -493,18 +493,20 @@ def test_it_learns():
   assert np.square(away).sum() < 0.01 * float(jnp.sum(goal**2))
 
 
+@pytest.mark.parametrize('shape', (1.0, 2.0))
 @pytest.mark.parametrize('rest_share', (0.0, 0.5))
-def test_the_epochs_shrink_a_table_by_hand(rest_share):
+def test_the_epochs_shrink_a_table_by_hand(rest_share, shape):
   """At d = .1 and 3 epochs .2 (.5 d + 2 d / .5) = .09 of it; of a vector .03.
 
-  With a share of 0 neither moves. The gradient is 0.
+  With a share of 0 neither moves. The gradient is 0. A cycle's own shape is a
+  factor on d.
   """
   optimizer = Muon(weight_decay=0.1, rest_share=rest_share)
   params = {'table': jnp.ones((1, 1)), 'vector': jnp.ones(1)}
-  step = Step(0.2, weight_decay=3.0, forms=(TABLE, VECTOR))
+  step = Step(0.2, shape, epochs=3.0, forms=(TABLE, VECTOR))
   tx = optimizer.build(step)
   zeros = {name: jnp.zeros_like(leaf) for name, leaf in params.items()}
   updates, _ = tx.update(zeros, tx.init(params), params)
   found = [float(updates[name].sum()) for name in ('table', 'vector')]
-  expected = [-0.09, -0.03] if rest_share else [0.0, 0.0]
+  expected = [-0.09 * shape, -0.03 * shape] if rest_share else [0.0, 0.0]
   np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -169,20 +169,22 @@ def test_a_constant_decay_is_the_number_one(settings):
 
 
 def test_a_cycle_has_a_factor_beside_its_shape():
-  """As the plan has it: here 3 times 1 - t / 100 in the second cycle."""
+  """Of the shape 1 - t / 100 in the second cycle, and of the epochs 2 and 3."""
   plan = planned(Constant(), shapes.Linear())
   cycles = (
     plan[0]._replace(decay_factor=2.0),
     plan[1]._replace(decay_factor=3.0),
   )
-  at = lambda step, i: float(
-    clock_lib.weight_decay(words(cycles, step, i), cycles)
+  at = lambda step, i: tuple(
+    float(factor(words(cycles, step, i), cycles))
+    for factor in (clock_lib.weight_decay, clock_lib.epochs_factor)
   )
   half = STEPS // 2
-  assert [at(0, 0), at(half - 1, 0)] == [2.0, 2.0]
-  assert [at(half, 1), at(half + half // 4, 1)] == pytest.approx([3.0, 2.25])
+  assert [at(0, 0), at(half - 1, 0)] == [(1.0, 2.0), (1.0, 2.0)]
+  assert at(half, 1) == (1.0, 3.0)
+  assert at(half + half // 4, 1) == pytest.approx((0.75, 3.0))
   decays = clock_lib.sampled_decays(cycles, 5)
-  np.testing.assert_allclose(decays, [[2.0] * 5, [3.0, 2.25, 1.5, 0.75, 0.0]])
+  np.testing.assert_allclose(decays, [[1.0] * 5, [1.0, 0.75, 0.5, 0.25, 0.0]])
 
 
 def test_a_clock_that_is_stretched_reads_the_nominal_step():
