@@ -62,7 +62,7 @@ def read_file(
     ValueError: names the field, its value and what would be right.
   """
   try:
-    values = json.loads(path.read_text(), object_pairs_hook=_object_of)
+    values = loads(path.read_text())
     is_object = isinstance(values, Mapping)
     check(is_object, 'schedule_params', values, 'a JSON object')
     if 'schedule_params' not in values:
@@ -75,6 +75,16 @@ def read_file(
     raise ValueError(f'{path}: it is not JSON: {e}.') from e
   except ValueError as e:
     raise ValueError(f'{path}: {e}') from e
+
+
+def loads(text: str) -> Any:
+  """Reads JSON.
+
+  Raises:
+    json.JSONDecodeError: if the text is not JSON.
+    ValueError: if an object gives a name twice.
+  """
+  return json.loads(text, object_pairs_hook=_object_of)
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

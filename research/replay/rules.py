@@ -89,9 +89,11 @@ def read_rule(text: str) -> Rule:
   given: Any = text
   if text.lstrip().startswith('{'):
     try:
-      given = json.loads(text)
+      given = settings_json.loads(text)
     except json.JSONDecodeError as e:
       raise ValueError(f'--rule={text} is not valid JSON: {e}.') from e
+    except ValueError as e:
+      raise ValueError(f'--rule={text}: {e}') from e
   fields = dict(given) if isinstance(given, dict) else {'name': given}
   name, known = fields.pop('name', None), (*_YARDSTICKS, *_KINDS)
   if name is None:

@@ -213,6 +213,10 @@ CASES = [
   (['results', '--out=own'], '--out=own must end in .md'),
   (['results', '--out=page.md'], '--out=page.md exists'),
   (['replay', '--rule=progres'], 'Did you mean progress?'),
+  (
+    ['replay', '--rule={"name": "never", "name": "thesis"}'],
+    "name='thesis': must be given once.",
+  ),
   (['replay', '--rule={}'], '--rule={}: "name" is missing; use one of never'),
   (['replay', '--rule={"name": "thesis", "n": 3}'], 'thesis.n: '),
   (['replay', '--logs=own'], 'give a folder of logs'),
