@@ -38,7 +38,7 @@ class CycleClock(NamedTuple):
   pace: Any  # shape=(), dtype=float32; nominal steps per step
   peak: Any  # shape=(), dtype=float32; the cycle's, times its rate factor
   size: Any  # shape=(), dtype=float32; of the weights; see `Step.size`
-  decay_factor: Any  # shape=(), dtype=float32; the cycle's, on the weight decay
+  decay_factor: Any  # shape=(), dtype=float32; of the epochs, on the decay
 
 
 _NUM_INTS = 6  # how many of its fields are whole numbers
@@ -159,10 +159,10 @@ def weight_decay(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
   return factor
 
 
-def epochs_factor(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
-  """The factor of the epochs beside it; see `PlannedCycle.decay_factor`.
+def decay_factor(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
+  """The factor of the epochs on the weight decay, beside the cycle's shape.
 
-  As `weight_decay`: 1.0 if no cycle has one.
+  As `weight_decay`: the number 1.0 if no cycle has one.
   """
   if all(planned.decay_factor is None for planned in cycles):
     return 1.0

@@ -140,7 +140,7 @@ def schedule_free_muon(
   def share() -> Any:
     return _PEAK.share * _PEAK.length_in(jnp, num_steps)
 
-  def epochs_factor() -> ArrayLike:
+  def decay_factor() -> ArrayLike:
     if num_steps is None or steps_per_epoch is None:
       return 1.0
     return optimizer.epochs_factor(num_steps / steps_per_epoch, share())
@@ -192,7 +192,7 @@ def schedule_free_muon(
     forms = tuple(answer.form for answer in forms_of(params))
     step = Step(
       jnp.asarray(rate, jnp.float32),
-      epochs=epochs_factor(),
+      decay_factor=decay_factor(),
       taken=state.count,
       forms=forms,
       size=state.size,

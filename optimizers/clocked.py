@@ -16,7 +16,7 @@ import numpy as np
 import optax
 
 from ..core.clock import (
-  epochs_factor,
+  decay_factor,
   learning_rate,
   share_passed,
   steps_taken,
@@ -73,7 +73,7 @@ def clocked(
     step = each._replace(
       rate=rate_of(words),
       weight_decay=weight_decay(words, cycles),
-      epochs=epochs_factor(words, cycles),
+      decay_factor=decay_factor(words, cycles),
       passed=share_passed(words),
       taken=steps_taken(words),
       size=unpacked(words).size,

@@ -188,8 +188,8 @@ class Muon(Checked, Optimizer):
     most = 1.0 / jnp.where(step.moves, step.rate, 1.0)
     decay = decay * step.weight_decay
     once = jnp.minimum(decay, most)
-    decay = jnp.minimum(decay * step.epochs, most)
-    step = step._replace(weight_decay=1.0)  # it is in the decay
+    decay = jnp.minimum(decay * step.decay_factor, most)
+    step = step._replace(weight_decay=1.0, decay_factor=1.0)  # in the decay
     mu = self.momentum_at(step.taken)
     matrices = _orthogonal(mu, self.coherence, step, decay)
     rest = self.rest.direction(step)

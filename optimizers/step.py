@@ -39,13 +39,14 @@ class Step(NamedTuple):
 
   rate: ArrayLike  # the learning rate; traced
   weight_decay: ArrayLike = 1.0  # factor on the optimizer's own weight decay
-  epochs: ArrayLike = 1.0  # factor beside it, by `Optimizer.epochs_factor`
   passed: ArrayLike = 0.0  # share of the cycle before this step; traced
   taken: ArrayLike = 0.0  # planned steps of the chain before this one; traced
   spread: Spread = at_once  # what each of a stack of matrices goes through
   # What each parameter is, in order; None: what its shape says.
   forms: tuple[Form, ...] | None = None
   size: ArrayLike = 1.0  # of the weights as the run began, `Optimizer.size`
+  # Further factor on the weight decay, by `Optimizer.epochs_factor`; traced.
+  decay_factor: ArrayLike = 1.0
 
   @property
   def moves(self) -> jax.Array:
@@ -109,6 +110,8 @@ class Optimizer(Protocol):
   def epochs_factor(self, epochs: ArrayLike, share: ArrayLike) -> jax.Array:
     """Factor on the weight decay of a run that sees its data more than once.
 
+    Each step has it as its `decay_factor`, which `descent` applies.
+
     Args:
       epochs: how often the run sees its data; shape=().
       share: the peak, as a share of the size of the weights; shape=().
@@ -168,7 +171,7 @@ def descent(
 
   Args:
     direction: of the gradients.
-    step: has the rate, and a factor on the weight decay.
+    step: has the rate, and two factors on the weight decay.
     weight_decay: decoupled, as in AdamW.
     grad_clip: largest global norm of the gradients; None: no clipping.
     share: of the rate.
@@ -176,7 +179,9 @@ def descent(
   return optax.chain(
     clipped(grad_clip),
     direction,
-    optax.add_decayed_weights(weight_decay * step.weight_decay),
+    optax.add_decayed_weights(
+      weight_decay * step.weight_decay * step.decay_factor
+    ),
     optax.scale(-1.0 * share * step.rate),
   )
 

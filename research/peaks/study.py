@@ -123,7 +123,9 @@ def _program(
   ) -> optax.GradientTransformation:
     if optimizer is None:
       return optax.adamw(rate, weight_decay=ARMS[arm].decay)
-    step = Step(rate, epochs=epochs, taken=taken, forms=kinds, size=size)
+    step = Step(
+      rate, taken=taken, forms=kinds, size=size, decay_factor=epochs
+    )
     return optimizer.build(step)
 
   def one_step(

@@ -215,7 +215,7 @@ CASES = [
   (['replay', '--rule=progres'], 'Did you mean progress?'),
   (
     ['replay', '--rule={"name": "never", "name": "thesis"}'],
-    "name='thesis': must be given once.",
+    '"name": "thesis"}: name=\'thesis\': must be given once.',
   ),
   (['replay', '--rule={}'], '--rule={}: "name" is missing; use one of never'),
   (['replay', '--rule={"name": "thesis", "n": 3}'], 'thesis.n: '),

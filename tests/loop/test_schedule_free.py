@@ -18,7 +18,7 @@ from reset_cycles import (
   schedule_free_eval_params,
   schedule_free_muon,
 )
-from reset_cycles.core.forms import VECTOR, matrix
+from reset_cycles.core.forms import TABLE, VECTOR, matrix
 from reset_cycles.loop import ScheduleFreeState
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import Averaged
@@ -156,6 +156,17 @@ def test_the_weight_decay_follows_the_epochs(steps_per_epoch, factor):
   gap = trained(muon(num_steps=1200))[0]['w'] - expected[0]['w']
   assert (np.abs(gap).max() > 1e-3) == (factor > 1)
   assert told.init(params).peak == np.float32(0.08 * SIZE)
+
+
+def test_an_embedding_takes_more_of_what_the_epochs_add():
+  """By hand: a step without a gradient, five epochs; the loss has no table."""
+  params = arrays({**START, 'table': np.ones((3, 2), np.float32)})
+  forms = {"['w']": FORM, "['table']": TABLE}.get
+  tx = muon(num_steps=1200, steps_per_epoch=240, matrices=forms)
+  updates, _ = tx.update(grad_of(params), tx.init(params), params)
+  rate, decay = 0.08 * SIZE, 0.3 * 0.08
+  shrinks = 0.2 * rate * decay + rate * 4 * decay / 0.2
+  np.testing.assert_allclose(updates['table'], -shrinks, rtol=1e-4)
 
 
 def test_where_all_matrices_are_0_the_rate_is_that_of_a_size_of_1():

@@ -12,7 +12,7 @@ import pytest
 
 from helpers import loops
 from helpers.trees import assert_close, assert_same, host
-from reset_cycles.core.clock import epochs_factor, steps_taken
+from reset_cycles.core.clock import decay_factor, steps_taken
 from reset_cycles.loop import Cycles, State
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, SoftReset
@@ -62,10 +62,10 @@ def test_a_stage_on_tape():
 
 
 def told(cycles, state):
-  """The numbers by which an optimizer's step goes: t, and the decay's factor."""
+  """The numbers by which an optimizer's step goes: t, and the factor of the epochs."""
   clock = state.opt_state.clock
   planned = cycles.config.chain.cycles
-  return float(steps_taken(clock)), float(epochs_factor(clock, planned))
+  return float(steps_taken(clock)), float(decay_factor(clock, planned))
 
 
 def test_an_optimizer_is_told_the_steps_of_the_stage():

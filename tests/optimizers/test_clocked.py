@@ -181,7 +181,7 @@ def test_what_a_step_is_told():
   assert told[1].rate == pytest.approx(rate, rel=1e-6)
   assert told[1].passed == pytest.approx(passed, rel=1e-6)
   assert told[1].taken == 4.5
-  assert told[1].weight_decay == 1.0
+  assert told[1].weight_decay == told[1].decay_factor == 1.0
 
 
 def test_the_steps_of_a_table_fall_on_by_the_plan():

@@ -503,7 +503,7 @@ def test_the_epochs_shrink_a_table_by_hand(rest_share, shape):
   """
   optimizer = Muon(weight_decay=0.1, rest_share=rest_share)
   params = {'table': jnp.ones((1, 1)), 'vector': jnp.ones(1)}
-  step = Step(0.2, shape, epochs=3.0, forms=(TABLE, VECTOR))
+  step = Step(0.2, shape, forms=(TABLE, VECTOR), decay_factor=3.0)
   tx = optimizer.build(step)
   zeros = {name: jnp.zeros_like(leaf) for name, leaf in params.items()}
   updates, _ = tx.update(zeros, tx.init(params), params)

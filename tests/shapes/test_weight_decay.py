@@ -115,15 +115,19 @@ def gradients(steps=STEPS):
   return rng.normal(size=(steps, START.size)).astype(np.float32) * 0.3
 
 
+@pytest.mark.parametrize('factor', (None, 1.5))
 @pytest.mark.parametrize('make', (AdamW, NadamW))
-def test_adam_with_a_decay_that_falls_agrees_with_its_twin(make):
+def test_adam_with_a_decay_that_falls_agrees_with_its_twin(make, factor):
+  """Also where the epochs are a factor beside the shape."""
   cycles = planned(Cosine(floor=0.1))
+  cycles = [c._replace(decay_factor=factor) for c in cycles]
   optimizer = make(0.25, 0.9, weight_decay=2.0)
   history, _ = trained(optimizer, cycles)
   rates = [
     reference.cycle_rate(t, STEPS, cycles[0].cycle) for t in range(STEPS)
   ]
-  decay = Cycle(2.0, warmup_factor=0.0, decay=Cosine(floor=0.1))
+  most = 2.0 * (factor or 1.0)
+  decay = Cycle(most, warmup_factor=0.0, decay=Cosine(floor=0.1))
   decays = [reference.cycle_rate(t, STEPS, decay) for t in range(STEPS)]
   expected = reference.adamw(
     *(START, gradients(), rates, optimizer),
@@ -163,9 +167,10 @@ def test_half_of_the_factor_is_half_of_the_decay(optimizer):
 def test_a_constant_decay_is_the_number_one(settings):
   """No operation on an array, so that no bit of a step can change."""
   cycles = jax_lr_schedule(100, settings.cycles, 1.0).cycles
-  factor = clock_lib.weight_decay(words(cycles, 3), cycles)
-  assert type(factor) is float and factor == 1.0
-  assert Step(0.1).weight_decay == 1.0
+  for of in (clock_lib.weight_decay, clock_lib.decay_factor):
+    factor = of(words(cycles, 3), cycles)
+    assert type(factor) is float and factor == 1.0
+  assert Step(0.1).weight_decay == Step(0.1).decay_factor == 1.0
 
 
 def test_a_cycle_has_a_factor_beside_its_shape():
@@ -177,7 +182,7 @@ def test_a_cycle_has_a_factor_beside_its_shape():
   )
   at = lambda step, i: tuple(
     float(factor(words(cycles, step, i), cycles))
-    for factor in (clock_lib.weight_decay, clock_lib.epochs_factor)
+    for factor in (clock_lib.weight_decay, clock_lib.decay_factor)
   )
   half = STEPS // 2
   assert [at(0, 0), at(half - 1, 0)] == [(1.0, 2.0), (1.0, 2.0)]
