@@ -279,10 +279,12 @@ def test_the_rows_of_a_batch_are_counted_over_devices():
   settings, _, *rest = MUON_ON_TIME
   for generation, shape in (('jit', (64, 3)), ('pmap', (8, 8, 3))):
     driver = new_driver(settings, generation, *rest)
-    _, run = driver.optimizer_state
+    saved, run = driver.optimizer_state
     targets = np.zeros(shape), np.zeros((*shape, 2))
-    config = run_lib._by_epochs(run, driver.workload, {'targets': targets})
-    factors = [c.decay_factor for c in config.chain.cycles]
+    model, batch = (driver.params, driver.model_state), {'targets': targets}
+    args = run, saved, *model, driver.workload, None, 0, batch
+    run_lib.model_reinit_schedule(*args)
+    factors = [c.decay_factor for c in run.config.chain.cycles]
     # 4 steps an epoch: 5 and 10 epochs, but the factor ends at 1 / .24.
     assert factors == pytest.approx([1 / 0.24, 1 / 0.24])
 
