@@ -20,7 +20,7 @@ def peaks() -> None:
 @peaks.command(cls=Command)
 @option('steps', 'Lengths, such as 300,1500. Default: all five.')
 @option('tasks', 'Such as images,labels_of_8k. Default: the eight of the grid.')
-@option('arms', 'Such as law,by_epoch. Default: share,law,adamw.')
+@option('arms', 'Such as law,chain. Default: share,law,adamw.')
 @option('numbers', 'Shares or peaks, such as 0.01,0.16. Default: all.')
 @option('seeds', 'Such as 0-9, or 3,5.', default='0')
 @option('real_data', 'Folder of cifar10.zip and Multi30k; see PEAKS.md.', PATH)
@@ -72,6 +72,7 @@ def table(log: pathlib.Path | None) -> None:
 
     print(tables.table(log or study.LOG))
     print(tables.seeds(log or study.LOG))
+    print(tables.over_seeds(log or study.LOG))
     beside = study.LOG.with_name
     print(tables.few(beside('few.csv'), log or study.LOG))
     print(tables.tried_on_few(beside('few_tried.csv')))

@@ -53,17 +53,14 @@ class Arm(NamedTuple):
   is_chain: bool = False  # whether it is `Cycles`, as it is without settings
 
 
-_LAW: Any = MUON.relative_peak
+_PEAK: Any = MUON.relative_peak
+_LAW = Arm(MUON.optimizer, (_PEAK.share,), whole=_PEAK.whole, by_epoch=True)
 ARMS = {
   'share': Arm(BEFORE_THE_LAW.optimizer, SHARES),
-  'law': Arm(MUON.optimizer, (_LAW.share,), whole=_LAW.whole),
-  'by_epoch': Arm(
-    MUON.optimizer, (_LAW.share,), whole=_LAW.whole, by_epoch=True
-  ),
-  'chain': Arm(MUON.optimizer, (_LAW.share,), is_chain=True),
-  'chain_by_epoch': Arm(
-    MUON.optimizer, (_LAW.share,), by_epoch=True, is_chain=True
-  ),
+  'law': _LAW,
+  'law_without_epochs': _LAW._replace(by_epoch=False),
+  'chain': _LAW._replace(is_chain=True),
+  'chain_without_epochs': _LAW._replace(by_epoch=False, is_chain=True),
   'adamw': Arm(None, PEAKS),
   'adamw_decay_0.1': Arm(None, PEAKS, decay=0.1),
   'adamw_decay_1': Arm(None, PEAKS, decay=1.0),
@@ -123,9 +120,7 @@ def _program(
   ) -> optax.GradientTransformation:
     if optimizer is None:
       return optax.adamw(rate, weight_decay=ARMS[arm].decay)
-    step = Step(
-      rate, taken=taken, forms=kinds, size=size, decay_factor=epochs
-    )
+    step = Step(rate, taken=taken, forms=kinds, size=size, decay_factor=epochs)
     return optimizer.build(step)
 
   def one_step(

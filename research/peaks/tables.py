@@ -5,21 +5,22 @@ from __future__ import annotations
 import collections
 import math
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import run_logs
-from .study import FIELDS
+from .study import ARMS, FIELDS
 
-# Losses of a cell by (arm, number): the curve.
-Curves = Mapping[tuple[str, float], list[float]]
-_ARMS = {'share', 'law', 'adamw'}  # without which a cell has no row
+_Key = tuple[str, float]  # name; share or peak
+Curves = Mapping[_Key, list[float]]  # losses of a cell
+_NAMES = {'share', 'law', 'adamw'}  # without which a cell has no row
+_GRID = tuple((name, x) for name in sorted(_NAMES) for x in ARMS[name].numbers)
 _FIXED = 'share', 0.08  # in force before
-_LAW = 'law', 0.16
-_BY_EPOCH = 'by_epoch', 0.16
-_CHAINS = ('chain', 0.16), ('chain_by_epoch', 0.16)
+_LAW = 'law', ARMS['law'].numbers[0]
+_WITHOUT_EPOCHS = 'law_without_epochs', _LAW[1]
+_CHAINS = ('chain_without_epochs', _LAW[1]), ('chain', _LAW[1])
 _HEAD = (
   '| task | steps | best share | AdamW | .08: over the best, reaches AdamW '
   '| the law: over the best, reaches AdamW |\n'
@@ -29,9 +30,13 @@ _SEEDS_HEAD = (
   '| task | steps | seeds | below AdamW at the end | seeds that reach AdamW '
   '| after |\n|---|---|---|---|---|---|'
 )
+_OVER_SEEDS_HEAD = (
+  '| task | steps | seeds | best share | AdamW | the law '
+  '| over the best share | below AdamW |\n|---|---|---|---|---|---|---|---|'
+)
 _FEW_HEAD = (
-  '| task | steps | epochs | AdamW | the law | the law by the epochs '
-  '| Cycles | Cycles by the epochs |\n'
+  '| task | steps | epochs | AdamW | without the epochs | the law '
+  '| Cycles without the epochs | Cycles |\n'
   '|---|---|---|---|---|---|---|---|'
 )
 # Of the tasks whose data end.
@@ -77,42 +82,32 @@ class Cell(NamedTuple):
   untrained: float
   curves: Curves
 
-  def last(self, arm: str, number: float) -> float:
+  def last(self, arm: _Key) -> float:
     """The loss at the end."""
-    return self.curves[arm, number][-1]
+    return self.curves[arm][-1]
 
-  def best(self, arm: str) -> float:
-    """The number at which an arm ends lowest."""
-    numbers = [number for name, number in self.curves if name == arm]
-    return min(numbers, key=lambda number: self.last(arm, number))
+  def best(self, name: str) -> _Key:
+    """The arm of a name that ends lowest."""
+    return min((arm for arm in self.curves if arm[0] == name), key=self.last)
 
-  def over_best_share(self, arm: str, number: float) -> float:
-    """The loss at the end over the best fixed share's.
+  def over(self, arm: _Key, other: _Key) -> float:
+    """The loss at the end over that of another arm.
 
     Returns:
-      A fraction of the way from the untrained loss to the best share's.
+      A fraction of the way from the untrained loss to the other arm's.
     """
-    least = self.last('share', self.best('share'))
-    return (self.last(arm, number) - least) / (self.untrained - least)
+    least = self.last(other)
+    return (self.last(arm) - least) / (self.untrained - least)
 
-  def over_adamw(self, arm: str, number: float, peak: float) -> float | None:
-    """The steps to the loss that AdamW at a peak ends with.
+  def reaches(self, arm: _Key, other: _Key) -> float | None:
+    """The steps to the loss that another arm ends with.
 
     Returns:
       A fraction of the run; None if the loss is not reached.
     """
-    curve = np.asarray(self.curves[arm, number])
-    reached = np.flatnonzero(curve <= self.last('adamw', peak))
+    curve = np.asarray(self.curves[arm])
+    reached = np.flatnonzero(curve <= self.last(other))
     return float(reached[0] + 1) / len(curve) if len(reached) else None
-
-  def below_adamw(self, arm: str, number: float, peak: float) -> float:
-    """The loss at the end below that of AdamW at a peak.
-
-    Returns:
-      A fraction of the way from the untrained loss to AdamW's.
-    """
-    least = self.last('adamw', peak)
-    return (least - self.last(arm, number)) / (self.untrained - least)
 
 
 def cells(rows: Iterable[Mapping[str, str]]) -> list[Cell]:
@@ -129,10 +124,25 @@ def cells(rows: Iterable[Mapping[str, str]]) -> list[Cell]:
   return [Cell(*key, untrained[key], curves[key]) for key in keys]
 
 
-def _beside(cell: Cell, arm: str, number: float) -> str:
-  share = cell.over_adamw(arm, number, cell.best('adamw'))
+def _beside(cell: Cell, arm: _Key) -> str:
+  share = cell.reaches(arm, cell.best('adamw'))
   reached = 'never' if share is None else f'{share:.2f}'
-  return f'{100 * cell.over_best_share(arm, number):+.1f} %, {reached}'
+  return f'{100 * cell.over(arm, cell.best("share")):+.1f} %, {reached}'
+
+
+def _end(loss: float, arm: _Key) -> str:
+  return f'{loss:.3f} ({arm[1]:g})'
+
+
+def _groups(
+  log: pathlib.Path, names: set[str]
+) -> dict[tuple[str, int], list[Cell]]:
+  """The cells of several seeds that have arms of all these names."""
+  groups: dict[tuple[str, int], list[Cell]] = {}
+  for cell in cells(run_logs.read(log, FIELDS)):
+    if names <= {name for name, _ in cell.curves}:
+      groups.setdefault((cell.task, cell.steps), []).append(cell)
+  return {key: own for key, own in groups.items() if len(own) > 1}
 
 
 def table(log: pathlib.Path) -> str:
@@ -140,13 +150,11 @@ def table(log: pathlib.Path) -> str:
   lines = [_HEAD]
   for cell in cells(run_logs.read(log, FIELDS)):
     arms = {arm for arm, _ in cell.curves}
-    if cell.seed or not _ARMS <= arms or _FIXED not in cell.curves:
+    if cell.seed or not _NAMES <= arms or _FIXED not in cell.curves:
       continue
-    ends = (
-      f'{cell.last(arm, cell.best(arm)):.3f} ({cell.best(arm):g})'
-      for arm in ('share', 'adamw')
-    )
-    beside = (_beside(cell, *arm) for arm in (_FIXED, _LAW))
+    best = [cell.best(name) for name in ('share', 'adamw')]
+    ends = (_end(cell.last(arm), arm) for arm in best)
+    beside = (_beside(cell, arm) for arm in (_FIXED, _LAW))
     parts = (cell.task, f'{cell.steps:,}', *ends, *beside)
     lines.append(f'| {" | ".join(parts)} |')
   return '\n'.join(lines)
@@ -159,22 +167,18 @@ def seeds(log: pathlib.Path) -> str:
   The loss that is to be reached is AdamW's with the same seed. A run that does
   not reach it counts as infinite in the median.
   """
-  groups: dict[tuple[str, int], list[Cell]] = {}
-  for cell in cells(run_logs.read(log, FIELDS)):
-    if {_LAW[0], 'adamw'} <= {arm for arm, _ in cell.curves}:
-      groups.setdefault((cell.task, cell.steps), []).append(cell)
   lines = []
-  for (task, steps), own in groups.items():
-    peaks = [cell.best('adamw') for cell in own if cell.seed == 0]
-    if len(own) == 1 or not peaks:
+  for (task, steps), own in _groups(log, {_LAW[0], 'adamw'}).items():
+    first = next((cell for cell in own if cell.seed == 0), None)
+    if first is None:
       continue
-    peak = peaks[0]
-    below = [100 * cell.below_adamw(*_LAW, peak) for cell in own]
-    shares = [cell.over_adamw(*_LAW, peak) or math.inf for cell in own]
+    peak = first.best('adamw')
+    below = [-100 * cell.over(_LAW, peak) for cell in own]
+    shares = [cell.reaches(_LAW, peak) or math.inf for cell in own]
     middle = float(np.median(shares))
     parts = (
       f'{task} | {steps:,} | {len(own)}',
-      f'{np.median(below):+.1f} [{min(below):+.1f}, {max(below):+.1f}] %',
+      _percent(below),
       f'{sum(map(math.isfinite, shares))}',
       'never' if math.isinf(middle) else f'{middle:.2f}',
     )
@@ -182,15 +186,46 @@ def seeds(log: pathlib.Path) -> str:
   return '\n'.join([_SEEDS_HEAD, *lines] if lines else [])
 
 
+def over_seeds(log: pathlib.Path) -> str:
+  """The law beside the share and the peak that are best over seeds.
+
+  A row, in Markdown, for each cell of several seeds with all shares and peaks;
+  '' without a cell. Best is what ends lowest in the median. The law is compared
+  with the run of the same seed.
+  """
+  lines = []
+  for (task, steps), found in _groups(log, _NAMES).items():
+    own = [cell for cell in found if {*_GRID} <= cell.curves.keys()]
+    if len(own) < 2:
+      continue
+    middle = {
+      arm: float(np.median([cell.last(arm) for cell in own])) for arm in _GRID
+    }
+    share, adamw = (
+      min((arm for arm in _GRID if arm[0] == name), key=middle.__getitem__)
+      for name in ('share', 'adamw')
+    )
+    over = [100 * cell.over(_LAW, share) for cell in own]
+    below = [-100 * cell.over(_LAW, adamw) for cell in own]
+    parts = (
+      f'{task} | {steps:,} | {len(own)}',
+      *(_end(middle[arm], arm) for arm in (share, adamw)),
+      f'{middle[_LAW]:.3f}',
+      *map(_percent, (over, below)),
+    )
+    lines.append(f'| {" | ".join(parts)} |')
+  return '\n'.join([_OVER_SEEDS_HEAD, *lines] if lines else [])
+
+
 def few(log: pathlib.Path, grid: pathlib.Path) -> str:
   """The law on few data, with and without the epochs, in Markdown.
 
-  A row for each cell of the log that has the law by the epochs. AdamW has the
-  peak and the weight decay that end lowest with seed 0. A cell has the median
-  of all seeds, the least and the most, and how many these are.
+  A row for each cell that has the law with them and without. AdamW has the peak
+  and the weight decay that end lowest with seed 0. A cell has the median of all
+  seeds, the least and the most, and how many these are.
 
   Args:
-    log: of runs by the epochs, and of tasks beside the grid.
+    log: of tasks beside the grid, and of further weight decays of AdamW.
     grid: the log of the grid.
   """
   ends: dict[tuple[str, int], dict[tuple[str, float], dict[int, float]]]
@@ -198,18 +233,22 @@ def few(log: pathlib.Path, grid: pathlib.Path) -> str:
   rows = [*run_logs.read(log, FIELDS), *run_logs.read(grid, FIELDS)]
   for cell in cells(rows):
     for arm in cell.curves:
-      ends[cell.task, cell.steps][arm][cell.seed] = cell.last(*arm)
+      ends[cell.task, cell.steps][arm][cell.seed] = cell.last(arm)
   lines = [_FEW_HEAD]
   for (task, steps), arms in ends.items():
     adamws = [arm for arm in arms if arm[0].startswith('adamw')]
-    if _BY_EPOCH not in arms or not adamws:
+    if not {_WITHOUT_EPOCHS, _LAW} <= arms.keys() or not adamws:
       continue
     best = min(adamws, key=lambda arm: arms[arm][0])
     epochs = steps / _STEPS_PER_EPOCH[task]
-    shown = best, _LAW, _BY_EPOCH, *_CHAINS
+    shown = best, _WITHOUT_EPOCHS, _LAW, *_CHAINS
     texts = (_spread(arms[arm]) if arm in arms else '' for arm in shown)
     lines.append(f'| {task} | {steps:,} | {epochs:.1f} | {" | ".join(texts)} |')
   return '\n'.join(lines)
+
+
+def _percent(found: Sequence[float]) -> str:
+  return f'{np.median(found):+.1f} [{min(found):+.1f}, {max(found):+.1f}] %'
 
 
 def _spread(losses: Mapping[int, float]) -> str:
@@ -231,9 +270,9 @@ def tried(log: pathlib.Path, in_force: pathlib.Path) -> str:
     if not c.seed
   }
   texts = {
-    key: f'{cell.last("law", cell.best("law")):.3f}'
+    key: f'{cell.last(_LAW):.3f}'
     for key, cell in ends.items()
-    if any(arm == 'law' for arm, _ in cell.curves)
+    if _LAW in cell.curves
   }
   return _losses({**texts, **_ends(log)}, _SOME)
 

@@ -118,22 +118,33 @@ def test_the_share_of_the_law(small, monkeypatch, tmp_path):
 
 
 def test_the_weight_decay_by_the_epochs(small, monkeypatch, tmp_path):
-  """Three epochs: a weight decay three times as strong. Endless data: as is."""
+  """Three epochs: a weight decay three times as strong. Endless data: as is.
+
+  An embedding takes more of what the epochs add.
+  """
   few = lambda folder: square(folder)._replace(steps_per_epoch=STEPS / 3)
   monkeypatch.setitem(tasks.TASKS, 'few', few)
+  table = lambda folder: few(folder)._replace(
+    init=lambda key: {name: jnp.full((2, 2), 0.5) for name in ('table', 'w')},
+    loss=lambda params, x: square(folder).loss({'w': sum(params.values())}, x),
+    tables=('table',),
+  )
+  monkeypatch.setitem(tasks.TASKS, 'table', table)
   law = study.ARMS['law'].optimizer
   inner = dataclasses.replace(law.inner, weight_decay=3 * 0.3)
   stronger = dataclasses.replace(law, inner=inner)
   monkeypatch.setitem(study.ARMS, 'stronger', Arm(stronger, (0.16,), 300))
   ends = {
     (name, arm): study.losses_of(Run(name, STEPS, arm, 0.16, 3), tmp_path)[1]
-    for name in ('square', 'few')
-    for arm in ('law', 'by_epoch', 'stronger')
+    for name in ('square', 'few', 'table')
+    for arm in ('law_without_epochs', 'law', 'stronger')
   }
-  assert ends['square', 'by_epoch'] == ends['square', 'law']
-  few, expected = ends['few', 'by_epoch'], ends['few', 'stronger']
-  np.testing.assert_allclose(few, expected, rtol=1e-3, atol=1e-6)
-  assert np.abs(np.subtract(few, ends['few', 'law'])).max() > 1e-3
+  assert ends['square', 'law'] == ends['square', 'law_without_epochs']
+  found, expected = ends['few', 'law'], ends['few', 'stronger']
+  np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+  apart = lambda a, b: np.abs(np.subtract(ends[a], ends[b])).max()
+  assert apart(('few', 'law'), ('few', 'law_without_epochs')) > 1e-3
+  assert apart(('table', 'law'), ('table', 'stronger')) > 1e-3
 
 
 def test_a_chain_of_cycles_in_a_loop(small, monkeypatch, tmp_path):
@@ -143,13 +154,14 @@ def test_a_chain_of_cycles_in_a_loop(small, monkeypatch, tmp_path):
   ends = {
     (name, arm): study.losses_of(Run(name, STEPS, arm, 0.16, 3), tmp_path)
     for name in ('square', 'few')
-    for arm in ('chain', 'chain_by_epoch')
+    for arm in ('chain_without_epochs', 'chain')
   }
-  untrained, losses = ends['square', 'chain']
+  untrained, losses = ends['square', 'chain_without_epochs']
   assert untrained == 0.0 and len(losses) == 30 and min(losses) > 0
-  assert ends['square', 'chain_by_epoch'] == ends['few', 'chain']
-  assert ends['few', 'chain'] == ends['square', 'chain']
-  apart = np.subtract(ends['few', 'chain_by_epoch'][1], losses)
+  without = ends['few', 'chain_without_epochs']
+  assert ends['square', 'chain'] == ends['square', 'chain_without_epochs']
+  assert without == ends['square', 'chain_without_epochs']
+  apart = np.subtract(ends['few', 'chain'][1], losses)
   assert np.abs(apart).max() > 1e-3
 
 
@@ -203,13 +215,14 @@ def rows():
 
 def test_a_cell_by_hand():
   (cell,) = tables.cells(rows())
-  assert cell.best('share') == 0.02
-  assert cell.best('adamw') == 0.01
-  assert cell.over_best_share('share', 0.08) == pytest.approx(0.4 / 2)
-  assert cell.over_best_share('law', 0.16) == pytest.approx(-0.1 / 2)
-  assert cell.over_adamw('share', 0.08, 0.01) is None
-  assert cell.over_adamw('law', 0.16, 0.01) == 2 / 4
-  assert cell.below_adamw('law', 0.16, 0.001) == pytest.approx(0.4 / 1.7)
+  share, law, adamw = ('share', 0.08), ('law', 0.16), ('adamw', 0.01)
+  assert cell.best('share') == ('share', 0.02)
+  assert cell.best('adamw') == adamw
+  assert cell.over(share, ('share', 0.02)) == pytest.approx(0.4 / 2)
+  assert cell.over(law, ('share', 0.02)) == pytest.approx(-0.1 / 2)
+  assert cell.over(law, ('adamw', 0.001)) == pytest.approx(-0.4 / 1.7)
+  assert cell.reaches(share, adamw) is None
+  assert cell.reaches(law, adamw) == 2 / 4
   log_rows = [[*row.values()] for row in rows()]
   assert len(log_rows[0]) == len(study.FIELDS)
 
@@ -246,21 +259,50 @@ def test_the_table_of_seeds_by_hand(tmp_path):
   assert len(tables.table(log).splitlines()) == 3
 
 
+def test_the_table_of_all_arms_over_seeds_by_hand(tmp_path):
+  """Best in the median of three seeds: a share of .02, a peak of .01."""
+  log = tmp_path / 'runs.csv'
+  assert tables.over_seeds(log) == ''
+  ends = {
+    ('share', 0.02): (1.5, 1.0, 1.25),
+    ('share', 0.04): (0.5, 2.0, 2.0),  # lowest of all, with seed 0
+    ('adamw', 0.003): (1.0, 2.5, 2.5),
+    ('adamw', 0.01): (2.0, 1.5, 2.0),
+    ('law', 0.16): (1.5, 1.25, 1.5),
+  }
+  of_seeds = [
+    ['square', 300, name, number, seed, '4', f'3.0 {loss}']
+    for name in ('share', 'adamw', 'law')
+    for number in study.ARMS[name].numbers
+    for seed, loss in enumerate(ends.get((name, number), (3.0, 3.0, 3.0)))
+  ]
+  partial = [['square', 600, *row[2:]] for row in of_seeds if row[3] != 0.005]
+  run_logs.append(log, study.FIELDS, [*of_seeds, *partial])
+  # By seed: 0, .25 / 3, .25 / 2.75; .5 / 2, .25 / 2.5, .5 / 2.
+  assert tables.over_seeds(log).splitlines()[2:] == [
+    '| square | 300 | 3 | 1.250 (0.02) | 2.000 (0.01) | 1.500 '
+    '| +8.3 [+0.0, +9.1] % | +25.0 [+10.0, +25.0] % |'
+  ]
+
+
 def test_the_table_of_few_data_by_hand(tmp_path):
   """Medians of 1 to 3 seeds; AdamW at what is best with seed 0."""
   log, grid = tmp_path / 'few.csv', tmp_path / 'runs.csv'
   ends = (
-    *(('by_epoch', 0.16, 0, 1.25), ('by_epoch', 0.16, 1, 1.5)),
-    *(('by_epoch', 0.16, 2, 1.75), ('adamw_decay_1', 0.01, 0, 1.75)),
+    *(('law', 0.16, 0, 1.25), ('law', 0.16, 1, 1.5)),
+    *(('law', 0.16, 2, 1.75), ('adamw_decay_1', 0.01, 0, 1.75)),
     *(('adamw_decay_1', 0.03, 0, 2.5), ('adamw_decay_1', 0.01, 1, 2.25)),
-    ('chain_by_epoch', 0.16, 0, 1.625),
+    ('chain', 0.16, 0, 1.625),
   )
   run_logs.append(
     log,
     study.FIELDS,
     [['images', 1500, *run[:3], '3', f'2.0 {run[3]}'] for run in ends],
   )
-  of_grid = ('law', 0.16, 0, 2.0), ('adamw', 0.01, 0, 1.875)
+  of_grid = (
+    ('law_without_epochs', 0.16, 0, 2.0),
+    ('adamw', 0.01, 0, 1.875),
+  )
   run_logs.append(
     grid,
     study.FIELDS,
@@ -305,6 +347,7 @@ def test_the_page_has_the_table_of_the_log():
   page = study.LOG.with_name('PEAKS.md').read_text()
   assert tables.table(study.LOG) in page
   assert tables.seeds(study.LOG) in page
+  assert tables.over_seeds(study.LOG) in page
   assert tables.few(study.LOG.with_name('few.csv'), study.LOG) in page
   assert tables.tried_on_few(study.LOG.with_name('few_tried.csv')) in page
   log = study.LOG.with_name('tried.csv')
