@@ -140,7 +140,8 @@ class FromOptax(Checked, Optimizer):
       transformation = function(learning_rate=learning_rate, **decay)
       if not self.l2:
         return transformation
-      l2 = optax.add_decayed_weights(self.l2 * step.weight_decay)
+      factor = step.weight_decay * step.decay_factor
+      l2 = optax.add_decayed_weights(self.l2 * factor)
       return optax.chain(l2, transformation)
 
     return build_of(whole, None, weight_decay or 0.0)(step)

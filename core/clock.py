@@ -143,7 +143,7 @@ def steps_taken(words: Any) -> jax.Array:
 
 
 def weight_decay(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
-  """The factor on the weight decay of the step that a clock counts.
+  """The factor of the cycle on the weight decay, at the step of a clock.
 
   It is that of the cycle's shape. The number 1.0, not an array, if no cycle
   schedules the weight decay: a step then compiles as without. Else float32, of
@@ -202,7 +202,7 @@ def _rates_program(cycles: Sequence[PlannedCycle]) -> Callable[[Any], Any]:
 def sampled_decays(
   cycles: Sequence[PlannedCycle], points: int = 1000
 ) -> np.ndarray:
-  """Each cycle's factors on the weight decay, at shares from 0 to 1.
+  """The factors of each cycle's shape on the weight decay, from 0 to 1.
 
   float32, of shape (cycles, points).
   """

@@ -38,7 +38,7 @@ class Step(NamedTuple):
   """What an optimizer is told of the step that it takes."""
 
   rate: ArrayLike  # the learning rate; traced
-  weight_decay: ArrayLike = 1.0  # factor on the optimizer's own weight decay
+  weight_decay: ArrayLike = 1.0  # factor on the weight decay, by the cycle
   passed: ArrayLike = 0.0  # share of the cycle before this step; traced
   taken: ArrayLike = 0.0  # planned steps of the chain before this one; traced
   spread: Spread = at_once  # what each of a stack of matrices goes through
@@ -110,7 +110,8 @@ class Optimizer(Protocol):
   def epochs_factor(self, epochs: ArrayLike, share: ArrayLike) -> jax.Array:
     """Factor on the weight decay of a run that sees its data more than once.
 
-    Each step has it as its `decay_factor`, which `descent` applies.
+    Each step has it as its `decay_factor`, which `descent` applies. Only a
+    setting whose peak is a `SpectralPeak` has one.
 
     Args:
       epochs: how often the run sees its data; shape=().

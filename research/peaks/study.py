@@ -48,19 +48,21 @@ class Arm(NamedTuple):
   numbers: Sequence[float]  # shares, or peaks of AdamW
   # Steps of the longest run with the whole share; None: a run of any length.
   whole: float | None = None
-  by_epoch: bool = False  # whether the weight decay follows the epochs
+  follows_epochs: bool = False  # whether the weight decay follows the epochs
   decay: float = 0.01  # weight decay of AdamW, times its rate
   is_chain: bool = False  # whether it is `Cycles`, as it is without settings
 
 
 _PEAK: Any = MUON.relative_peak
-_LAW = Arm(MUON.optimizer, (_PEAK.share,), whole=_PEAK.whole, by_epoch=True)
+_LAW = Arm(
+  MUON.optimizer, (_PEAK.share,), whole=_PEAK.whole, follows_epochs=True
+)
 ARMS = {
   'share': Arm(BEFORE_THE_LAW.optimizer, SHARES),
   'law': _LAW,
-  'law_without_epochs': _LAW._replace(by_epoch=False),
+  'law_without_epochs': _LAW._replace(follows_epochs=False),
   'chain': _LAW._replace(is_chain=True),
-  'chain_without_epochs': _LAW._replace(by_epoch=False, is_chain=True),
+  'chain_without_epochs': _LAW._replace(follows_epochs=False, is_chain=True),
   'adamw': Arm(None, PEAKS),
   'adamw_decay_0.1': Arm(None, PEAKS, decay=0.1),
   'adamw_decay_1': Arm(None, PEAKS, decay=1.0),
@@ -163,10 +165,10 @@ def chain_losses_of(
   params = jax.jit(task.init)(key)
   leaves, _ = jax.tree_util.tree_flatten_with_path(params)
   paths = [jax.tree_util.keystr(path) for path, _ in leaves]
-  by_epoch = ARMS[run.arm].by_epoch
+  follows_epochs = ARMS[run.arm].follows_epochs
   cycles = Cycles(
     num_steps=run.steps,
-    steps_per_epoch=task.steps_per_epoch if by_epoch else None,
+    steps_per_epoch=task.steps_per_epoch if follows_epochs else None,
     make_params=task.init,
     rises=False,
     matrices=dict(zip(paths, forms_of(task, params))).__getitem__,
@@ -209,7 +211,7 @@ def losses_of(run: Run, folder: pathlib.Path) -> tuple[float, list[float]]:
     start = RunStart(carry[0], forms_of(task, carry[0]), steps)
     rule = SpectralPeak(run.number, arm.whole or 1.0)
     peak, size = rule.peak(start), arm.optimizer.size(start)
-    if arm.by_epoch and task.steps_per_epoch is not None:
+    if arm.follows_epochs and task.steps_per_epoch is not None:
       passes = run.steps / task.steps_per_epoch
       epochs = float(arm.optimizer.epochs_factor(passes, peak / size))
   ends = np.linspace(0, run.steps, _TESTS + 1).astype(int)

@@ -123,6 +123,24 @@ def test_l2_is_added_to_the_gradient_before_adam_divides():
 
 
 @pytest.mark.parametrize(
+  'make',
+  (
+    lambda decay: FromOptax('adamw', weight_decay=decay),
+    lambda decay: FromOptax('adam', l2=decay),
+  ),
+)
+def test_a_step_has_two_factors_on_the_weight_decay(make):
+  """Twice by its cycle's shape, and three times by the epochs."""
+
+  def after(optimizer, step):
+    tx = optimizer.build(step)
+    return tx.update(grads_of(0), tx.init(BEGUN), BEGUN)[0]
+
+  found = after(make(0.125), Step(RATE, 2.0, decay_factor=3.0))
+  assert_close(found, after(make(0.75), Step(RATE)), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize(
   ('optimizer', 'moments', 'kept'),
   (
     (FromOptax('lamb', {'b1': 0.9}), ('mu', 'nu'), ('count',)),

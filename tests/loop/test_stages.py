@@ -62,7 +62,7 @@ def test_a_stage_on_tape():
 
 
 def told(cycles, state):
-  """The numbers by which an optimizer's step goes: t, and the factor of the epochs."""
+  """What the clock tells an optimizer: t, and the factor of the epochs."""
   clock = state.opt_state.clock
   planned = cycles.config.chain.cycles
   return float(steps_taken(clock)), float(decay_factor(clock, planned))

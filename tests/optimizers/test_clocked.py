@@ -1,5 +1,7 @@
 """The optimizers beside their twins, driven by the clock."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -182,6 +184,13 @@ def test_what_a_step_is_told():
   assert told[1].passed == pytest.approx(passed, rel=1e-6)
   assert told[1].taken == 4.5
   assert told[1].weight_decay == told[1].decay_factor == 1.0
+  cycle = dataclasses.replace(cycles[0].cycle, weight_decay=Cooldown(1.0))
+  planned = [cycles[0]._replace(cycle=cycle, decay_factor=3.0)]
+  clock = clock_lib.packed(clock._replace(decay_factor=3.0))
+  state = state._replace(clock=jnp.asarray(clock))
+  clocked(build, planned, begun(planned)).update(jnp.ones(1), state)
+  assert told[2].weight_decay == pytest.approx(3.5 / 8)
+  assert told[2].decay_factor == 3.0
 
 
 def test_the_steps_of_a_table_fall_on_by_the_plan():
