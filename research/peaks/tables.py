@@ -149,8 +149,7 @@ def table(log: pathlib.Path) -> str:
   """A row for each cell whose arms are all trained with seed 0, in Markdown."""
   lines = [_HEAD]
   for cell in cells(run_logs.read(log, FIELDS)):
-    arms = {arm for arm, _ in cell.curves}
-    if cell.seed or not _NAMES <= arms or _FIXED not in cell.curves:
+    if cell.seed or not cell.curves.keys() >= {*_GRID}:
       continue
     best = [cell.best(name) for name in ('share', 'adamw')]
     ends = (_end(cell.last(arm), arm) for arm in best)
@@ -173,6 +172,9 @@ def seeds(log: pathlib.Path) -> str:
     if first is None:
       continue
     peak = first.best('adamw')
+    own = [cell for cell in own if {_LAW, peak} <= cell.curves.keys()]
+    if len(own) == 1:
+      continue
     below = [-100 * cell.over(_LAW, peak) for cell in own]
     shares = [cell.reaches(_LAW, peak) or math.inf for cell in own]
     middle = float(np.median(shares))
@@ -195,7 +197,7 @@ def over_seeds(log: pathlib.Path) -> str:
   """
   lines = []
   for (task, steps), found in _groups(log, _NAMES).items():
-    own = [cell for cell in found if {*_GRID} <= cell.curves.keys()]
+    own = [cell for cell in found if cell.curves.keys() >= {*_GRID}]
     if len(own) < 2:
       continue
     middle = {
