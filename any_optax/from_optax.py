@@ -140,8 +140,7 @@ class FromOptax(Checked, Optimizer):
       transformation = function(learning_rate=learning_rate, **decay)
       if not self.l2:
         return transformation
-      factor = step.weight_decay * step.decay_factor
-      l2 = optax.add_decayed_weights(self.l2 * factor)
+      l2 = optax.add_decayed_weights(self.l2 * step.total_decay_factor)
       return optax.chain(l2, transformation)
 
     return build_of(whole, None, weight_decay or 0.0)(step)

@@ -80,8 +80,7 @@ def build_of(
       }
       if has_decay:
         decay = named.get('weight_decay', weight_decay)
-        factor = step.weight_decay * step.decay_factor
-        named['weight_decay'] = decay * factor
+        named['weight_decay'] = decay * step.total_decay_factor
       if by_name:
         return optimizer(learning_rate=step.rate, **named)
       return optimizer(step.rate, **named) if required else optimizer(**named)

@@ -49,6 +49,11 @@ class Step(NamedTuple):
   decay_factor: ArrayLike = 1.0
 
   @property
+  def total_decay_factor(self) -> ArrayLike:
+    """Both factors on the weight decay: the cycle's and the epochs'."""
+    return self.weight_decay * self.decay_factor
+
+  @property
   def moves(self) -> jax.Array:
     """Whether the rate is above 0: shape=(), dtype=bool; traced."""
     return jnp.asarray(self.rate) > 0
@@ -180,9 +185,7 @@ def descent(
   return optax.chain(
     clipped(grad_clip),
     direction,
-    optax.add_decayed_weights(
-      weight_decay * step.weight_decay * step.decay_factor
-    ),
+    optax.add_decayed_weights(weight_decay * step.total_decay_factor),
     optax.scale(-1.0 * share * step.rate),
   )
 

@@ -137,12 +137,12 @@ def _end(loss: float, arm: _Key) -> str:
 def _groups(
   log: pathlib.Path, names: set[str]
 ) -> dict[tuple[str, int], list[Cell]]:
-  """The cells of several seeds that have arms of all these names."""
+  """The cells of each task and length that have arms of all these names."""
   groups: dict[tuple[str, int], list[Cell]] = {}
   for cell in cells(run_logs.read(log, FIELDS)):
     if names <= {name for name, _ in cell.curves}:
       groups.setdefault((cell.task, cell.steps), []).append(cell)
-  return {key: own for key, own in groups.items() if len(own) > 1}
+  return groups
 
 
 def table(log: pathlib.Path) -> str:
@@ -173,7 +173,7 @@ def seeds(log: pathlib.Path) -> str:
       continue
     peak = first.best('adamw')
     own = [cell for cell in own if {_LAW, peak} <= cell.curves.keys()]
-    if len(own) == 1:
+    if len(own) < 2:
       continue
     below = [-100 * cell.over(_LAW, peak) for cell in own]
     shares = [cell.reaches(_LAW, peak) or math.inf for cell in own]
